@@ -51,10 +51,11 @@ struct UniformPlan {
 // and `program`, the name of the program that cannot run it.
 absl::Status RequireDecoderModel(const ModelSpec& model, absl::string_view program);
 
-// Returns the number of layers of `model` that predict further tokens. REQUIRES:
+// Returns the number of layers of `model` that predict further tokens. REQUIRES, unchecked:
 // `RequireDecoderModel(model, ...)` is OK.
 int FurtherTokenCount(const ModelSpec& model);
-// Returns the number of the other decoder layers. REQUIRES: the same.
+// Returns the number of decoder layers without those that predict further tokens. REQUIRES,
+// unchecked: `RequireDecoderModel(model, ...)` is OK.
 int DecoderLayerCount(const ModelSpec& model);
 
 // Whether the program runs stages without layers between the first and the last.
@@ -65,9 +66,10 @@ enum class EmptyStages { kRefused, kAllowed };
 // `program`:
 //   - models that `RequireDecoderModel` refuses, and plans for another number of layers or with
 //     layers in another order;
-//   - GPipe; no stages; virtual stages that do not divide the stages, in a pipeline of degree 1, or
-//     under another schedule than interleaved 1F1B, and that schedule without them; groups of
-//     micro-batches that `IsGroupSize` does not allow;
+//   - GPipe; no stages;
+//   - a `virtual_stage_count` that does not divide the stages; one above 1 with degree 1 or under
+//     another schedule than interleaved 1F1B; interleaved 1F1B with a count of 1;
+//   - groups of micro-batches that `IsGroupSize` (planner/model/pass_order.h) does not allow;
 //   - stages of unequal ranks, of ranks out of order, or of other ranks than the degrees multiply
 //     to; a first or last stage without layers, and other stages without unless `empty_stages`
 //     allows them;

@@ -16,23 +16,25 @@
 namespace parplan::sidecar {
 
 // ExecutionService at `unix:PATH` while this object lives: a program that reports to a server can
-// report here. A report answered with OK is on disk. Executions have the journal's names, and are
-// read from the journal; `ListExecutions` is not implemented. Calls return the errors of
-// WindowJournal, and INVALID_ARGUMENT for a window without a duration or steps, a rank or step
-// below 0, and a message that names another execution than an earlier one of its stream (it may
-// name none), as codes and messages without an `ErrorDetail`. Windows before a refused message are
-// kept if the journal takes them. A window that is sent again is stored again.
+// report here. A report answered with OK is on disk. Executions have the journal's names, and
+// `GetExecution` answers from the journal; `ListExecutions` is not implemented. Calls return the
+// errors of WindowJournal, and INVALID_ARGUMENT for a window that lacks a duration or lacks steps,
+// a rank or step below 0, and a message that names another execution than an earlier one of its
+// stream (it may name none), as codes and messages without an `ErrorDetail`. Windows before a
+// refused message are kept if the journal takes them. A window that is sent again is stored again.
 class ReportService {
  public:
   // Called with windows that were stored, at least one and at most 256, and with the name of their
-  // execution, which begins with that of its plan. The span is valid during the call. Windows that
-  // are sent again come again. Called on the threads of calls, perhaps several at once. REQUIRES: a
-  // function, not nothing.
+  // execution, which begins with the name of its plan. The span is valid during the call. Windows
+  // that are sent again come again. Called on the threads of calls, perhaps several at once; the
+  // call is answered after the observer returns, so it must not block for long. REQUIRES,
+  // unchecked: not empty.
   using Observer =
       std::function<void(const std::string& name, absl::Span<const v1::MeasuredWindow>)>;
 
   // Starts the service. `journal` must outlive it. The path is that of a file, without `unix:`; a
-  // socket that lies there is replaced, and the new one's owner and group may report.
+  // socket that lies there is replaced, and the owner and the group of the new one may report
+  // (mode 0660).
   // INVALID_ARGUMENT (SPEC_INVALID) for a path that is empty or too long for a socket (more than
   // 107 bytes), UNAVAILABLE without a reason if the socket can't be made.
   static absl::StatusOr<std::unique_ptr<ReportService>> Start(const std::string& socket_path,

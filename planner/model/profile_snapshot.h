@@ -37,6 +37,7 @@ struct LayerTimingPoint {
   int micro_batch_size = 1;  // samples on this device
   int sequence_length = 0;   // tokens per sample, never 0 here
   Seconds forward;
+  // Absent if not measured; the cost model then estimates it from `forward`.
   std::optional<Seconds> backward;
   Origin origin = Origin::kMeasured;
 };
@@ -65,7 +66,9 @@ struct MeasuredLayer {
   std::vector<LayerMemoryPoint> memories;
 };
 
-// Time of one collective at one size; see `CollectiveTiming` of the proto.
+// Time of one collective at one size. `rank_stride` is the distance in ranks between neighbours of
+// the group; `message_size` is counted as nccl-tests does: for all-gather and reduce-scatter the
+// whole buffer, not one rank's part.
 struct CollectivePoint {
   Collective collective = Collective::kAllReduce;
   int participant_count = 2;
@@ -88,7 +91,8 @@ struct OptimizerPoint {
 // A valid set of measurements. Immutable; share by pointer.
 class ProfileSnapshot {
  public:
-  // The merged content. If several profiles measured the same point, the caller keeps the newest.
+  // The merged content. If several profiles measured the same point, the caller must have kept only
+  // the newest.
   struct Content {
     // SHA-256 over the canonical text of everything below. proto/wire makes it; it names the
     // snapshot in plans and plan keys and is opaque here.
@@ -109,7 +113,8 @@ class ProfileSnapshot {
   // INVALID_ARGUMENT (PROFILE_INVALID) naming the field for an empty device kind, a time that is
   // not finite and above 0, fewer than 2 participants, a degree, micro-batch, sequence length,
   // stride, `devices_per_node` or parameter count of an optimizer below 1, an `overlap_slowdown`
-  // that is not finite and at least 1, a negative size or parameter count of a layer, a message of
+  // that is not finite and at least 1, a negative size or parameter count of a layer, a
+  // negative `context_memory`, a message of
   // 0 bytes, a send-receive of other than 2 participants, two points with equal keys (all members
   // by which their list is sorted), or two layers of one precision for which `SameLayer` holds.
   // Checks neither `digest` nor the definitions of layers.

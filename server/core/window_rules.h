@@ -14,12 +14,14 @@ namespace parplan {
 // Reads a window of an execution on `device_count` devices. Fields that the contract does not know
 // are left out of the record.
 //
-// Returns INVALID_ARGUMENT (SPEC_INVALID). It names the field `window` if the window has more than
-// `max_byte_count` bytes, unknown fields included. Else the path begins with `window.`, for a rank
-// outside the devices; a count, size or time out of the range that `MeasuredWindow` and its parts
-// give; a collective, phase or kind of memory item that is unspecified or unknown; a phase or kind
-// of memory item named twice; memory items that add up to more than `peak_memory_bytes`; and more
-// than 1024 collective timings.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) for field `window` if the window has more than
+// `max_byte_count` bytes, unknown fields included, and for a path that begins with `window.` for:
+//   - a rank outside [0, `device_count`);
+//   - a count, size or time out of the range that execution.proto and profile.proto give;
+//   - a collective, a phase or a kind of memory item that is unspecified or unknown;
+//   - a phase, or a kind of memory item, that is named twice;
+//   - memory items that add up to more than `peak_memory_bytes`, also if the peak is 0 (unknown);
+//   - more than 1024 collective timings.
 absl::StatusOr<WindowRecord> ReadWindow(const v1::MeasuredWindow& window, int device_count,
                                         int64_t max_byte_count);
 

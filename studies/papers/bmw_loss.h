@@ -13,14 +13,15 @@ namespace parplan::papers {
 // optimum.
 struct BmwLoss {
   // Predicted samples a second, six digits; 0 if its count of memory has no assignment for some
-  // stage. If it is that of the optimum, BMW would have found it had it come to these stages and
-  // numbers.
+  // stage, or if no plan that it makes fits when simulated. If it is that of the optimum, BMW would
+  // have found it had it come to these stages and numbers.
   double rate_on_optimum_stages = 0.0;
-  // Stages, and those among them which the program would have preferred as the optimum has them:
-  // their sum of costs is smaller, or it has no assignment for them. Its count of memory left them
-  // out. All others of the optimum have a sum at least as large, so the program prefers its own,
-  // and what it loses there is that its sum is not the simulated step.
+  // Stages of the optimum.
   int stage_count = 0;
+  // Stages in which the optimum's assignment has a smaller sum of costs than the program's, or for
+  // which the program has no assignment: its count of memory refused the optimum's. In every other
+  // stage the program prefers its own assignment, and loses because its sum is not the simulated
+  // step.
   int refused_stage_count = 0;
   // Whether some table of the program has the strategies of the optimum in every stage. If none
   // has, `refused_stage_count` is 0 and says nothing.
@@ -31,7 +32,8 @@ struct BmwLoss {
 
 // Solves the stages of `optimum`. REQUIRES: it is a plan of the tree of `galvatron-bmw` for
 // `problem`, with any number of stages, none of which ends within a unit of galvatron_tables.h;
-// aborts if one does, or if the planner has no tables for that number of stages.
+// aborts if one does, if the planner has no tables for that number of stages, or if
+// `CostModel::Create` refuses `problem`.
 BmwLoss LossOnOptimumStages(const PlanningProblem& problem, const Plan& optimum);
 
 }  // namespace parplan::papers

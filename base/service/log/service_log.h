@@ -13,8 +13,8 @@
 
 namespace parplan {
 
-// Returns the level of `trace`, `debug`, `info`, `warning` or `error`, or of another word that
-// spdlog has for a level; off for any other.
+// Returns the level named by `level`: `trace`, `debug`, `info`, `warning`, `error` or another word
+// that spdlog has for a level. Any other word is off.
 spdlog::level::level_enum LogLevelOf(const std::string& level);
 
 // A log on standard error. Safe to use from any thread: lines are never mixed. A line that cannot
@@ -32,10 +32,11 @@ class ServiceLog {
   // Returns whether events of this level are written now.
   bool Writes(spdlog::level::level_enum level) const { return logger_->should_log(level); }
 
-  // Writes `time` (UTC, microseconds), `level`, `event`, then the members of `fields`, an object of
-  // texts and numbers without those three. `critical` is written as `error`, a level below
-  // `warning` as `info`. Bytes that are not UTF-8 are replaced. The other three write with the
-  // level of their name.
+  // Writes `time` (UTC, microseconds), `level`, `event`, then the members of `fields`. Does
+  // nothing if `Writes(level)` is false. The level is shown as `error` for `critical` and as `info`
+  // for a level below `warning`. Bytes that are not UTF-8 are replaced. `Info`, `Warn` and `Error`
+  // write with the level of their name. REQUIRES, unchecked: `fields` is an object, not null, of
+  // texts and numbers, without members `time`, `level` and `event`.
   void Write(spdlog::level::level_enum level, const char* event,
              const nlohmann::ordered_json& fields) const;
   void Info(const char* event, const nlohmann::ordered_json& fields) const;

@@ -12,7 +12,8 @@ namespace parplan::cuda {
 
 // Measures the time between two events of one stream. `Start` and `Stop` only enqueue an event;
 // `Elapsed` blocks until the GPU has reached the second one. After an error of the constructor,
-// `Start` or `Stop`, they do nothing and every `Elapsed` returns that error.
+// `Start` or `Stop`, these two do nothing and every `Elapsed` returns that error. An error of
+// `Elapsed` itself is not kept.
 class CudaStopwatch : public Stopwatch {
  public:
   // `stream` must outlive the stopwatch.

@@ -1,5 +1,5 @@
-// Lower bounds of the layers after a run of a stage, by the layout the run ends with. `ToTicks` and
-// `CasesOf` (front_case.h) call them.
+// Lower bounds of the cost of the layers after a run of a stage, by the layout the run ends with.
+// `ToTicks` and `CasesOf` (front_case.h) call them.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_SUFFIX_COSTS_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_SUFFIX_COSTS_H_
@@ -13,17 +13,19 @@
 namespace parplan {
 
 // Returns [from * layout_count + to] the least half resharding, in ticks, between two of `layouts`,
-// possibly through others of them; infinite if no way leads there, and between other layouts.
-// `half_resharding` is that of a kind of layers (`TickStage`), and `layouts`, in any order and
-// possibly several times, those of its options. O(layout_count^2 + places^3), where layouts between
-// which a move takes no time are one place: a space may have a layout for each sharding level.
+// possibly through others of them: 0 from one of `layouts` to itself; infinite if no way leads
+// there, or if either is not in `layouts`. `half_resharding` is `TickStage::half_resharding` of a
+// kind of layers, and `layouts` are the layouts of its options, in any order and possibly several
+// times. O(layout_count^2 + places^3): layouts between which moves take no time either way are one
+// place, because a space may have a layout for each sharding level.
 std::vector<double> ShortestHalfResharding(absl::Span<const int64_t> half_resharding,
                                            int layout_count, absl::Span<const int> layouts);
 
-// Sets `suffix_cost_of_layout` from options, cuts and `suffix`, and from the runs and resharding of
-// the case's stage, all of which must be there. Solves a shortest path from run to
-// run, with moves between runs and, within a run, from its first layout through the cheapest to its
-// last. O(cuts * runs * layouts^2).
+// Sets `suffix_cost_of_layout` from `options`, `cuts` and `suffix`, and from `runs`,
+// `half_resharding` and `shortest_half_resharding` of the case's stage. REQUIRES, unchecked: all of
+// these are set. Solves a shortest path from run to run: a run of several layers begins with one
+// layout, moves to another for the layers between, and ends with a third. O(cuts * runs *
+// layouts^2).
 void AddSuffixCostsByLayout(FrontCase& front_case);
 
 }  // namespace parplan

@@ -2,9 +2,9 @@
 // than one that was simulated.
 //
 // Stages are added from the last to the first. Among the ways to run the stages after a boundary,
-// dominated ones are dropped, which is safe because the bound is monotone. So few are kept, and the
-// best plan by the bound is among those that remain at the first layer. The simulated step does not
-// follow from those numbers alone: if it is longer than the bound, `Enumerate` visits all plans
+// dominated ones are dropped, which is safe because the bound is monotone. Therefore few are kept.
+// The best plan by the bound is among those that remain at the first layer. The simulated step does
+// not follow from those numbers alone: if it is longer than the bound, `Enumerate` visits all plans
 // whose bound allows a shorter one.
 //
 // With fronts of kind `FrontKeeps::kForwardBackward` the bounds are those of a relaxation: a stage
@@ -42,22 +42,26 @@ class SuffixSearch {
       : setting_(setting), graph_(graph), fronts_(fronts), meter_(meter) {}
 
   // Finds the non-dominated plans whose bound, without the overhead of the step, is at most
-  // `cutoff` seconds. Returns false if a limit ended it; nothing is proved then. REQUIRES: the
-  // graph was built for at least `cutoff`.
+  // `cutoff` seconds. Returns false if a limit of the meter ended it: nothing is proved then, and
+  // there are no plans or only some of them. May be called again, which forgets the plans of the
+  // call before. REQUIRES, unchecked: the graph was built for at least `cutoff`.
   bool Run(double cutoff);
 
-  // Returns the number of plans found, least bound first. Call after `Run`, regardless of its
-  // result.
+  // Returns the number of plans that the last `Run` found, which may have returned false. They are
+  // numbered from the least bound to the greatest.
   int result_count() const { return static_cast<int>(results_.size()); }
   // Returns the bound of a plan in seconds, without the overhead of the step. REQUIRES, here and
-  // below: 0 <= result < result_count().
+  // for `Stages`, unchecked: 0 <= result < result_count().
   double bound(int result) const;
-  // Returns the stages of a plan, [stage]; their choices live as long as the fronts.
+  // Returns the stages of a plan, [stage]; their choices are valid as long as
+  // `FrontCache::Find` says.
   std::vector<ChosenStage> Stages(int result) const;
 
   // Calls `visit` with the stages, first to last, of every plan whose bound is at most `cutoff`;
-  // `visit` returns the new cutoff, and a larger one than before is ignored. Ends after `max_nodes`
-  // stages. Returns false if not everything was visited. REQUIRES: `Run` returned true.
+  // `visit` returns the new cutoff, and a larger one than before is ignored. The span is valid
+  // during the call. Ends after it has tried `max_nodes` choices of stages, or when the meter
+  // stops. Returns false if not everything was visited. REQUIRES, unchecked: `Run` returned true,
+  // and `cutoff` is at most that of `Run`; with a greater one plans are missed.
   bool Enumerate(double cutoff, int64_t max_nodes,
                  const std::function<double(absl::Span<const ChosenStage>)>& visit);
 
