@@ -154,6 +154,9 @@ enum class MemoryView {
   kReservedMax = 3,
   // All of the device that is not free, as nvidia-smi shows it.
   kDeviceTotal = 4,
+  // As `kReservedMax`, of the first rank: nanotron's benchmark writes the `max_memory_reserved` of
+  // rank 0 of the world (helpers.py, log_throughput), which is on the first stage.
+  kReservedFirstRank = 5,
 };
 
 struct PublishedRun {

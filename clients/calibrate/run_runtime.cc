@@ -78,6 +78,8 @@ constexpr SourceView kSourceViews[] = {
     {"bigscience", MemoryView::kDeviceTotal},
     // Prints max_reserved.
     {"torchtitan", MemoryView::kReservedMax},
+    // Its benchmark writes the table on rank 0 (helpers.py, log_throughput).
+    {"nanotron", MemoryView::kReservedFirstRank},
 };
 
 // Returns whether the device of a run is younger than Megatron Core. A device that the library does
@@ -355,7 +357,11 @@ absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
     }
   }
   runtime.pads_vocabulary = megatron_family;
-  runtime.fills_stages_from_front = runtime.traits.runtime_id == "megatron-deepspeed";
+  if (runtime.traits.runtime_id == "megatron-deepspeed") {
+    runtime.stage_split = StageSplit::kFromFront;
+  } else if (runtime.traits.runtime_id == "nanotron") {
+    runtime.stage_split = StageSplit::kByCost;
+  }
   runtime.memory_view = ViewOf(run);
 
   const std::string precision =
