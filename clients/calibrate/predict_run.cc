@@ -13,7 +13,9 @@ namespace {
 // The stage whose peak the source published.
 const StagePrediction& JudgedStage(const Prediction& prediction, MemoryView view) {
   if (view == MemoryView::kAllocatedLastRank) return prediction.stages.back();
-  if (view == MemoryView::kReservedFirstRank) return prediction.stages.front();
+  if (view == MemoryView::kReservedFirstRank || view == MemoryView::kAllocatedFirstRank) {
+    return prediction.stages.front();
+  }
   const StagePrediction* fullest = &prediction.stages.front();
   for (const StagePrediction& stage : prediction.stages) {
     if (ItemsInView(stage.memory, view).Total() > ItemsInView(fullest->memory, view).Total()) {

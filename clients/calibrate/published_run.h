@@ -157,6 +157,9 @@ enum class MemoryView {
   // As `kReservedMax`, of the first rank: nanotron's benchmark writes the `max_memory_reserved` of
   // rank 0 of the world (helpers.py, log_throughput), which is on the first stage.
   kReservedFirstRank = 5,
+  // As `kAllocatedMax`, of the first rank: MLPerf's loggers write on rank 0 only (`get_rank() == 0`
+  // in the callbacks of the reference implementation of Llama 3.1).
+  kAllocatedFirstRank = 6,
 };
 
 struct PublishedRun {

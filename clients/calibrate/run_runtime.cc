@@ -80,6 +80,8 @@ constexpr SourceView kSourceViews[] = {
     {"torchtitan", MemoryView::kReservedMax},
     // Its benchmark writes the table on rank 0 (helpers.py, log_throughput).
     {"nanotron", MemoryView::kReservedFirstRank},
+    // Its loggers write on rank 0.
+    {"mlperf", MemoryView::kAllocatedFirstRank},
 };
 
 // Returns whether the device of a run is younger than Megatron Core. A device that the library does

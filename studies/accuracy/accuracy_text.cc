@@ -145,6 +145,8 @@ const char* ViewName(MemoryView view) {
       return "reserved_max";
     case MemoryView::kReservedFirstRank:
       return "reserved_first_rank";
+    case MemoryView::kAllocatedFirstRank:
+      return "allocated_first_rank";
     case MemoryView::kDeviceTotal:
       return "device_total";
   }
@@ -161,6 +163,8 @@ const char* ViewWords(MemoryView view) {
       return "tensors and the allocator's reserve on the fullest rank";
     case MemoryView::kReservedFirstRank:
       return "tensors and the allocator's reserve on the first rank";
+    case MemoryView::kAllocatedFirstRank:
+      return "tensors on the first rank";
     case MemoryView::kDeviceTotal:
       return "all that is in use on the fullest device";
   }

@@ -329,6 +329,7 @@ TEST(QuestionOf, KnowsWhichPeakASourcePublishes) {
   EXPECT_EQ(view("bigscience-176b-prequel", ""), MemoryView::kDeviceTotal);
   EXPECT_EQ(view("torchtitan-docs", ""), MemoryView::kReservedMax);
   EXPECT_EQ(view("nanotron-8b", ""), MemoryView::kReservedFirstRank);
+  EXPECT_EQ(view("mlperf-v5.0-llama31_405b", ""), MemoryView::kAllocatedFirstRank);
   EXPECT_EQ(view("unheard-of", ""), MemoryView::kAllocatedMax);
   EXPECT_EQ(view("unheard-of", "as nvidia-smi shows it"), MemoryView::kDeviceTotal);
 }
