@@ -13,6 +13,9 @@ namespace {
 // The stage whose peak the source published.
 const StagePrediction& JudgedStage(const Prediction& prediction, MemoryView view) {
   if (view == MemoryView::kAllocatedLastRank) return prediction.stages.back();
+  if (view == MemoryView::kReservedFirstRank || view == MemoryView::kAllocatedFirstRank) {
+    return prediction.stages.front();
+  }
   const StagePrediction* fullest = &prediction.stages.front();
   for (const StagePrediction& stage : prediction.stages) {
     if (ItemsInView(stage.memory, view).Total() > ItemsInView(fullest->memory, view).Total()) {
@@ -39,7 +42,9 @@ MemoryItems ItemsInView(const MemoryItems& items, MemoryView view) {
   // PyTorch allocates neither of them.
   counted[MemoryItemKind::kContext] = Bytes();
   counted[MemoryItemKind::kCommunicators] = Bytes();
-  if (view != MemoryView::kReservedMax) counted[MemoryItemKind::kFragmentation] = Bytes();
+  if (view != MemoryView::kReservedMax && view != MemoryView::kReservedFirstRank) {
+    counted[MemoryItemKind::kFragmentation] = Bytes();
+  }
   return counted;
 }
 

@@ -48,6 +48,8 @@ struct ViewName {
 constexpr ViewName kViewNames[] = {{"allocated_last_rank", MemoryView::kAllocatedLastRank},
                                    {"allocated_max", MemoryView::kAllocatedMax},
                                    {"reserved_max", MemoryView::kReservedMax},
+                                   {"reserved_first_rank", MemoryView::kReservedFirstRank},
+                                   {"allocated_first_rank", MemoryView::kAllocatedFirstRank},
                                    {"device_total", MemoryView::kDeviceTotal}};
 
 void ReadAdapters(const RowFields& fields, PublishedRun* run) {

@@ -181,9 +181,8 @@ absl::StatusOr<Plan> PlanOf(const PublishedRun& run, const RunRuntime& runtime,
   plan.virtual_stage_count = degrees.virtual_stage_count;
   if (plan.virtual_stage_count > 1) plan.schedule = Schedule::kInterleaved;
   const int stage_count = degrees.pipeline * degrees.virtual_stage_count;
-  PARPLAN_ASSIGN_OR_RETURN(
-      const std::vector<int> layers,
-      LayersPerStage(run, stage_count, runtime.fills_stages_from_front, assumptions));
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<int> layers,
+                           LayersPerStage(run, stage_count, runtime.stage_split, assumptions));
   const Strategy plain = StrategyOf(run, runtime, degrees);
   const int ranks = degrees.device_count / degrees.pipeline;
   int next = 0;

@@ -78,6 +78,10 @@ constexpr SourceView kSourceViews[] = {
     {"bigscience", MemoryView::kDeviceTotal},
     // Prints max_reserved.
     {"torchtitan", MemoryView::kReservedMax},
+    // Its benchmark writes the table on rank 0 (helpers.py, log_throughput).
+    {"nanotron", MemoryView::kReservedFirstRank},
+    // Its loggers write on rank 0.
+    {"mlperf", MemoryView::kAllocatedFirstRank},
 };
 
 // Returns whether the device of a run is younger than Megatron Core. A device that the library does
@@ -147,15 +151,47 @@ absl::StatusOr<Precision> PrecisionOf(const std::string& text) {
                        absl::StrCat("`", text, "` is no precision that is known here"));
 }
 
-// The first whole number in `text`; absent for none.
-std::optional<int> NumberIn(const std::string& text) {
-  const auto digit = std::find_if(text.begin(), text.end(), absl::ascii_isdigit);
+// The first whole number in `text` that no letter or digit precedes, so that `fp8` has none; absent
+// for none.
+std::optional<int> NumberIn(absl::string_view text) {
+  char before = ' ';
+  auto digit = text.begin();
+  for (; digit != text.end(); before = *digit++) {
+    if (absl::ascii_isdigit(*digit) && !absl::ascii_isalnum(before)) break;
+  }
   if (digit == text.end()) return std::nullopt;
   int number = 0;
   for (auto at = digit; at != text.end() && absl::ascii_isdigit(*at) && number < 1000; ++at) {
     number = 10 * number + (*at - '0');
   }
   return number;
+}
+
+// Words for every n-th layer.
+struct OrdinalWord {
+  absl::string_view word;
+  int interval;
+};
+constexpr OrdinalWord kOrdinalWords[] = {
+    {"other", 2}, {"second", 2}, {"third", 3}, {"fourth", 4}, {"every layer", 1}};
+
+// The interval of layers that recompute all they do, if the text says that only some do:
+// torchtitan's `selective_ac_option` with a number (`selective 3` is every third layer), or words
+// (`every third layer`). Its `selective layer` without a number has the option's default, 2. Absent
+// if the text speaks of no layers.
+std::optional<int> LayerInterval(const std::string& text) {
+  const bool of_layers = absl::StrContains(text, "every") || absl::StrContains(text, "layer");
+  const bool selective = absl::StartsWith(text, "sel") || absl::StartsWith(text, "sac") ||
+                         absl::StartsWith(text, "per");
+  const bool of_attention = absl::StrContains(text, "attention") || absl::StrContains(text, "core");
+  if (of_attention || (!of_layers && !selective)) return std::nullopt;
+  if (const std::optional<int> number = NumberIn(text)) return number;
+  if (!of_layers) return std::nullopt;
+  for (const OrdinalWord& known : kOrdinalWords) {
+    if (absl::StrContains(text, known.word)) return known.interval;
+  }
+  constexpr int kDefaultOfTorchtitan = 2;
+  return kDefaultOfTorchtitan;
 }
 
 // Whether the runtime is a trainer on PyTorch's FSDP.
@@ -171,11 +207,9 @@ absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
     runtime->recomputation = RecomputeLevel::kNone;
   } else if (absl::StartsWith(text, "full")) {
     runtime->recomputation = RecomputeLevel::kFull;
-  } else if (absl::StrContains(text, "2") || absl::StrContains(text, "every") ||
-             absl::StrContains(text, "layer")) {
-    // torchtitan's `selective` with a number: each such layer recomputes all.
+  } else if (const std::optional<int> interval = LayerInterval(text)) {
     runtime->recomputation = RecomputeLevel::kFull;
-    runtime->recompute_interval = NumberIn(text).value_or(2);
+    runtime->recompute_interval = *interval;
     if (runtime->recompute_interval < 1) {
       return RunFieldError("recompute", absl::StrCat("`", text, "` names no interval of layers"));
     }
@@ -321,7 +355,11 @@ absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
     }
   }
   runtime.pads_vocabulary = megatron_family;
-  runtime.fills_stages_from_front = runtime.traits.runtime_id == "megatron-deepspeed";
+  if (runtime.traits.runtime_id == "megatron-deepspeed") {
+    runtime.stage_split = StageSplit::kFromFront;
+  } else if (runtime.traits.runtime_id == "nanotron") {
+    runtime.stage_split = StageSplit::kByCost;
+  }
   runtime.memory_view = ViewOf(run);
 
   const std::string precision =

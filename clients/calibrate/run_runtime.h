@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "clients/calibrate/published_run.h"
+#include "clients/calibrate/run_stages.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/runtime_traits.h"
 #include "planner/model/strategy.h"
@@ -30,9 +31,8 @@ struct RunRuntime {
   bool default_sequence_parallel = false;
   // Whether vocabularies are padded to a multiple of 128 x the tensor-parallel degree.
   bool pads_vocabulary = false;
-  // Whether layers that do not divide evenly go to the first stages (DeepSpeed). If not,
-  // `LayersPerStage` (run_stages.h) chooses.
-  bool fills_stages_from_front = false;
+  // How the runtime splits layers into stages if the run does not say.
+  StageSplit stage_split = StageSplit::kEven;
   // The kind of memory figure that the run published: that of its row, else that of its source if
   // it is known, else that which words of `note` name, else `kAllocatedMax`.
   MemoryView memory_view = MemoryView::kAllocatedMax;

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "clients/calibrate/run_error.h"
 
 namespace parplan::accuracy {
@@ -20,6 +21,16 @@ std::vector<int> SpreadLayers(int layer_count, int stage_count) {
 
 constexpr size_t kMaxLayoutSize = 4096;
 constexpr int kMaxLayoutDepth = 8;
+
+// Returns the split by the costs that nanotron gives a model (models/llama.py,
+// get_block_compute_costs): elements of the matrices of attention with as many keys and values as
+// queries, of a gated feed-forward part, and of the head.
+std::vector<int> SplitByCostOf(const PublishedModel& model, int stage_count) {
+  const double hidden = model.hidden_size;
+  const double layer_cost = hidden * (4.0 * hidden + 3.0 * model.feed_forward_size);
+  return SplitLayersByCost(model.layer_count, stage_count, layer_cost,
+                           hidden * model.vocabulary_size);
+}
 
 // Appends what `layout` stands for from `*at` to its end, or to the bracket that closes `depth`.
 // Returns whether it is a layout.
@@ -68,6 +79,28 @@ std::optional<std::vector<int>> LayersOfLayout(absl::string_view layout) {
   return layers;
 }
 
+std::vector<int> SplitLayersByCost(int layer_count, int stage_count, double layer_cost,
+                                   double head_cost) {
+  const double total = layer_cost * layer_count + head_cost;
+  std::vector<int> layers(stage_count, 0);
+  int stage = 0;
+  for (int layer = 1; layer <= layer_count; ++layer) {
+    ++layers[stage];
+    if (layer_cost * layer > total * (stage + 1) / stage_count) {
+      stage = std::min(stage + 1, stage_count - 1);
+    }
+  }
+  for (int empty = stage_count - 2; empty >= 0; --empty) {
+    if (layers[empty] > 0) continue;
+    int giver = empty - 1;
+    while (giver >= 0 && layers[giver] < 2) --giver;
+    if (giver < 0) return SpreadLayers(layer_count, stage_count);
+    --layers[giver];
+    ++layers[empty];
+  }
+  return layers;
+}
+
 std::vector<int> SplitLayers(int layer_count, int stage_count, bool from_front) {
   if (!from_front) return SpreadLayers(layer_count, stage_count);
   const int full = (layer_count + stage_count - 1) / stage_count;
@@ -83,7 +116,7 @@ std::vector<int> SplitLayers(int layer_count, int stage_count, bool from_front) 
 }
 
 absl::StatusOr<std::vector<int>> LayersPerStage(const PublishedRun& run, int stage_count,
-                                                bool from_front,
+                                                StageSplit split,
                                                 std::vector<std::string>* assumptions) {
   const int layer_count = run.model.layer_count;
   std::vector<int> layers = run.parallelism.layers_per_stage;
@@ -97,7 +130,9 @@ absl::StatusOr<std::vector<int>> LayersPerStage(const PublishedRun& run, int sta
     layers = *said;
   }
   // Megatron-Bridge's layouts of 61 layers: equal stages, the last with the rest.
-  if (absl::StrContains(layout, "equal stages, the last with fewer")) from_front = true;
+  if (absl::StrContains(layout, "equal stages, the last with fewer")) {
+    split = StageSplit::kFromFront;
+  }
   if (!layers.empty()) {
     if (static_cast<int>(layers.size()) != stage_count) {
       return RunFieldError(
@@ -113,8 +148,13 @@ absl::StatusOr<std::vector<int>> LayersPerStage(const PublishedRun& run, int sta
     with_ends = sum == layer_count + 2;
   } else {
     const int slots = with_ends ? layer_count + 2 : layer_count;
-    layers = SplitLayers(slots, stage_count, from_front);
-    if (slots % stage_count != 0) {
+    const bool by_cost = split == StageSplit::kByCost && !with_ends;
+    layers = by_cost ? SplitByCostOf(run.model, stage_count)
+                     : SplitLayers(slots, stage_count, split == StageSplit::kFromFront);
+    if (by_cost && stage_count > 1) {
+      assumptions->push_back(absl::StrCat("stages have layers by the runtime's rule (",
+                                          absl::StrJoin(layers, ", "), ")"));
+    } else if (slots % stage_count != 0) {
       assumptions->push_back(absl::StrCat(
           slots, " layers do not divide into ", stage_count, " stages; ",
           layers.front() - layers.back() > 1 ? "filled from the front" : "the first have one more",

@@ -143,6 +143,10 @@ const char* ViewName(MemoryView view) {
       return "allocated_max";
     case MemoryView::kReservedMax:
       return "reserved_max";
+    case MemoryView::kReservedFirstRank:
+      return "reserved_first_rank";
+    case MemoryView::kAllocatedFirstRank:
+      return "allocated_first_rank";
     case MemoryView::kDeviceTotal:
       return "device_total";
   }
@@ -157,6 +161,10 @@ const char* ViewWords(MemoryView view) {
       return "tensors on the fullest rank";
     case MemoryView::kReservedMax:
       return "tensors and the allocator's reserve on the fullest rank";
+    case MemoryView::kReservedFirstRank:
+      return "tensors and the allocator's reserve on the first rank";
+    case MemoryView::kAllocatedFirstRank:
+      return "tensors on the first rank";
     case MemoryView::kDeviceTotal:
       return "all that is in use on the fullest device";
   }

@@ -144,17 +144,32 @@ TEST(QuestionOf, KnowsTheWaysOfTrainersOnFsdp) {
             SelectiveRecompute::kAttention);
 }
 
-TEST(QuestionOf, RecomputesEverySecondLayerWhenTold) {
-  const std::string row = With(With(GptRow(), "Megatron-LM", "torchtitan"),
-                               R"("recompute": "full")", R"("recompute": "selective layer")");
-  const RunQuestion question = QuestionFor(row);
-  ExpectWholePlan(question);
-  for (const StageLayerRun& run : question.plan.stages[0].layer_runs) {
-    const bool block =
-        run.first_layer_index > 0 && run.first_layer_index + 1 < question.model->layer_count();
-    EXPECT_EQ(run.strategy.recompute_level, block && run.first_layer_index % 2 == 0
-                                                ? RecomputeLevel::kFull
-                                                : RecomputeLevel::kNone);
+TEST(QuestionOf, RecomputesEveryNthLayerWhenTold) {
+  const auto question_for = [](const char* recompute) {
+    return QuestionFor(With(With(GptRow(), "Megatron-LM", "torchtitan"), R"("recompute": "full")",
+                            absl::StrCat(R"("recompute": ")", recompute, "\"")));
+  };
+  for (const auto& [recompute, interval] :
+       {std::pair("selective layer", 2), std::pair("selective 2", 2), std::pair("selective 3", 3),
+        std::pair("selective (4)", 4), std::pair("every second layer", 2),
+        std::pair("selective, every third layer", 3), std::pair("selective 1", 1)}) {
+    SCOPED_TRACE(recompute);
+    const RunQuestion question = question_for(recompute);
+    ExpectWholePlan(question);
+    for (const StageLayerRun& run : question.plan.stages[0].layer_runs) {
+      for (int layer = run.first_layer_index; layer < run.first_layer_index + run.layer_count;
+           ++layer) {
+        const bool block = layer > 0 && layer + 1 < question.model->layer_count();
+        EXPECT_EQ(run.strategy.recompute_level,
+                  block && layer % interval == 0 ? RecomputeLevel::kFull : RecomputeLevel::kNone);
+      }
+    }
+  }
+  // A digit within a word is no interval, and neither is one beside attention.
+  for (const char* recompute : {"selective (op, fp8)", "selective attention 2"}) {
+    EXPECT_EQ(question_for(recompute).plan.stages[0].layer_runs[1].strategy.recompute_level,
+              RecomputeLevel::kSelective)
+        << recompute;
   }
 }
 
@@ -313,6 +328,8 @@ TEST(QuestionOf, KnowsWhichPeakASourcePublishes) {
   EXPECT_EQ(view("sailor-clariden", ""), MemoryView::kDeviceTotal);
   EXPECT_EQ(view("bigscience-176b-prequel", ""), MemoryView::kDeviceTotal);
   EXPECT_EQ(view("torchtitan-docs", ""), MemoryView::kReservedMax);
+  EXPECT_EQ(view("nanotron-8b", ""), MemoryView::kReservedFirstRank);
+  EXPECT_EQ(view("mlperf-v5.0-llama31_405b", ""), MemoryView::kAllocatedFirstRank);
   EXPECT_EQ(view("unheard-of", ""), MemoryView::kAllocatedMax);
   EXPECT_EQ(view("unheard-of", "as nvidia-smi shows it"), MemoryView::kDeviceTotal);
 }

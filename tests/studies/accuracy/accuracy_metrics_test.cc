@@ -214,8 +214,11 @@ TEST(ItemsInView, CountsWhatASourceCanSee) {
   EXPECT_EQ(ItemsInView(items, MemoryView::kDeviceTotal).Total(), items.Total());
   EXPECT_EQ(ItemsInView(items, MemoryView::kReservedMax).Total() + Bytes::Of(2), items.Total());
   EXPECT_EQ(ItemsInView(items, MemoryView::kAllocatedMax).Total() + Bytes::Of(3), items.Total());
-  EXPECT_EQ(ItemsInView(items, MemoryView::kAllocatedLastRank),
-            ItemsInView(items, MemoryView::kAllocatedMax));
+  EXPECT_EQ(ItemsInView(items, MemoryView::kReservedFirstRank),
+            ItemsInView(items, MemoryView::kReservedMax));
+  for (const MemoryView one : {MemoryView::kAllocatedLastRank, MemoryView::kAllocatedFirstRank}) {
+    EXPECT_EQ(ItemsInView(items, one), ItemsInView(items, MemoryView::kAllocatedMax));
+  }
 }
 
 }  // namespace
