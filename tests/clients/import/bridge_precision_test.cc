@@ -37,7 +37,7 @@ void ExpectRefused(const std::string& text, const std::string& part) {
 }
 
 // Returns the run of a model of 16 layers on 8 devices; `top` are lines of YAML.
-absl::StatusOr<MegatronRunImport> Run(const std::string& top) {
+absl::StatusOr<MegatronRunImport> RunOf(const std::string& top) {
   return ImportMegatronRun(
       {"bridge.yml",
        absl::StrCat(top, "model:\n  num_layers: 16\n  hidden_size: 64\n  num_attention_heads: 4\n",
@@ -148,12 +148,12 @@ TEST(AddBridgePrecision, RefusesWithTheKey) {
   ExpectRefused("mixed_precision:\n  fp8:\n    a: b" + model,
                 "mixed_precision.fp8.a: must be one value");
   // Their reader refuses what no precision has.
-  EXPECT_THAT(Run("mixed_precision: fp16_with_mxfp8_mixed\n").status(),
+  EXPECT_THAT(RunOf("mixed_precision: fp16_with_mxfp8_mixed\n").status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("needs --bf16")));
   EXPECT_THAT(
-      Run("mixed_precision:\n  bf16: true\n  fp4: e2m1\n  fp4_param_gather: true\n").status(),
+      RunOf("mixed_precision:\n  bf16: true\n  fp4: e2m1\n  fp4_param_gather: true\n").status(),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("fp4-param-gather")));
-  EXPECT_THAT(Run("mixed_precision:\n  bf16: true\n  fp4: e2m1\n  fp8: hybrid\n").status(),
+  EXPECT_THAT(RunOf("mixed_precision:\n  bf16: true\n  fp4: e2m1\n  fp8: hybrid\n").status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("contradicts --fp8-format")));
 }
 
@@ -178,7 +178,7 @@ TEST(AddBridgePrecision, MakesModelAndRuntimeOfEachName) {
            Expected{"nemotron_3_super_bf16_with_nvfp4_mixed", v1::PRECISION_NVFP4, false, 14},
        }) {
     const absl::StatusOr<MegatronRunImport> run =
-        Run(absl::StrCat("mixed_precision: ", expected.name, "\n"));
+        RunOf(absl::StrCat("mixed_precision: ", expected.name, "\n"));
     ASSERT_OK(run.status()) << expected.name;
     EXPECT_EQ(run->model.precision(), expected.precision) << expected.name;
     EXPECT_EQ(run->runtime_id,
