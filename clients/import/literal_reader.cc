@@ -252,7 +252,7 @@ LiteralValue LiteralReader::ReadList(char close) {
       Next();
     } else if (!Peek().Is(close)) {
       list.is_literal = false;
-      SkipToDelimiter(target);
+      SkipToDelimiter("");
       if (Peek().Is(',')) Next();
     }
     if (place_ == begin) Next();
