@@ -22,7 +22,9 @@ struct LiteralSetting {
   // (`config.training.steps`). Entries of dictionaries and arguments of `dict(...)` and
   // `dataclasses.replace(...)` have the name that these are assigned to (`TRAINING.steps`), and so
   // has what fills them without a name: `dict(BASE)`. What `**` unpacks is a setting of the class;
-  // other arguments without a name are none, but calls inside them are read.
+  // other arguments without a name are none, but calls inside them are read. `x.update(...)` gives
+  // `x` entries, `setattr(x, "y", 1)` is `x.y = 1`, `vars(x)` and `x.__dict__` are `x`, a key in
+  // brackets that is no text is left out, and assignments in the body of a class have its name.
   std::string path;
   // The value; null for None, for what is not literal, and for a call without arguments, which is
   // literal. Lists and tuples are arrays, inline tables objects.
@@ -32,11 +34,15 @@ struct LiteralSetting {
   int line = 0;
   // Whether some runs may not set it: its line stands under an `if`, `for`, `while`, `try` or
   // `with`, or at another column than the first line of the body of its function or class; or an
-  // `if` follows the value (`a if c else b`). It is then not literal. Always false in TOML.
+  // `if` follows the value (`a if c else b`); or it is of a call behind an operator (`a or b()`).
+  // It is then not literal. Always false in TOML.
   bool is_conditional = false;
   // The dotted name if the value is one or a call of one: `PARALLELISM`, `FullAC.Config`. Empty in
   // TOML, for other values, and if `is_conditional`.
   std::string reference;
+  // The statement changes a setting whose name is an expression: `setattr(x, name, 1)`, whose path
+  // is `x`, or `f(x).y = 1`, whose path is empty. Always false in TOML.
+  bool has_unknown_name = false;
 };
 
 // Returns the settings of a TOML file: sections, dotted keys, texts of one or several lines,
@@ -47,16 +53,12 @@ struct LiteralSetting {
 absl::StatusOr<std::vector<LiteralSetting>> ReadTomlSettings(const NamedText& file);
 
 // Returns the settings of Python source in their order: arguments of calls by name, and
-// assignments (also `+=` and its like, never literal), where the value is a text, number, True,
-// False, None, or a list or tuple of such; other values are not literal. Lines that are neither
-// assignments, calls nor `return` are passed over. A path may come several times, and the caller
-// decides which one counts.
-//
-// Some statements are passed over without a trace, so that the last value returned may not be the
-// last that Python assigns: targets other than a dotted name with texts in brackets (`a, b = ...`,
-// `x[n] = ...`), the second target of `a = b = 3`, the statements behind a `;`, and a statement on
-// the line of its `if`, `for`, `def` or the like. The first target of `a = b = 3` and a value in
-// front of `;` are not literal.
+// assignments, where the value is a text, number, True, False, None, or a list or tuple of such;
+// other values are not literal. Neither is what `+=` and its like, `del`, and methods that change
+// a dictionary do to their targets, and the whole of `x` for `x[key] = 1`. `x, y = 1, 2` and
+// `x = y = 1` are two assignments each; if there are not as many values as targets, none is
+// literal. `from a import B as C` is an assignment of the reference B. A path may come several
+// times, and the caller decides which one counts.
 //
 // Statements outside all functions and classes are always read; beside them, the body of the
 // top-level function or class called `function`, or those of all functions and classes if it is

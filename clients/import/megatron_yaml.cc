@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "clients/import/argument_list.h"
+#include "clients/import/bridge_precision.h"
 #include "clients/import/megatron_rules.h"
 #include "clients/import/yaml_arguments.h"
 #include "clients/import/yaml_text.h"
@@ -108,24 +108,6 @@ constexpr std::array kBridgeFields = std::to_array<BridgeField>({
     {"ddp.overlap_param_gather", "overlap-param-gather", "true"},
     {"optimizer.optimizer", "optimizer"},
 });
-
-// A name of `mixed_precision` and the arguments of products that it stands for
-// (src/megatron/bridge/training/mixed_precision.py). Parameters in 8 bits are read from
-// `model.fp8_param`. Names that are not here also say which layers multiply in 16 bits, which the
-// fields of `model` give, or have fp16 beside 8 bits, which no precision has.
-struct BridgePrecision {
-  absl::string_view name;
-  absl::string_view sixteen_bits;
-  absl::string_view format;
-  absl::string_view recipe;
-};
-constexpr BridgePrecision kBridgePrecisions[] = {
-    {"bf16_mixed", "--bf16", "", ""},
-    {"fp16_mixed", "--fp16", "", ""},
-    {"bf16_with_fp8_delayed_scaling_mixed", "--bf16", "hybrid", "delayed"},
-    {"bf16_with_fp8_subchannel_scaling_mixed", "--bf16", "hybrid", "blockwise"},
-    {"bf16_with_mxfp8_mixed", "--bf16", "e4m3", "mxfp8"},
-};
 
 // Fields of `model` that change neither shape nor parallelism and are no argument under their name.
 constexpr absl::string_view kIgnoredModelFields[] = {
@@ -252,39 +234,6 @@ absl::Status AddBridgeArgument(const NamedText& file, const BridgeField& field,
   return absl::OkStatus();
 }
 
-// Sets the arguments of a name of `mixed_precision`. Bridge writes the fields of the name over
-// those of `model`, so the name counts where they differ.
-absl::Status AddBridgePrecision(const NamedText& file, const YamlScalar& scalar,
-                                MegatronYaml* yaml) {
-  // Bridge takes names with hyphens too.
-  const std::string name = absl::StrReplaceAll(scalar.value, {{"-", "_"}});
-  const auto add = [yaml](absl::string_view argument, absl::string_view value) {
-    const auto given = std::find(yaml->arguments.begin(), yaml->arguments.end(), argument);
-    if (given != yaml->arguments.end()) {
-      if (!value.empty()) *std::next(given) = std::string(value);
-      return;
-    }
-    yaml->arguments.emplace_back(argument);
-    if (!value.empty()) yaml->arguments.emplace_back(value);
-  };
-  for (const BridgePrecision& known : kBridgePrecisions) {
-    if (known.name != name) continue;
-    add(known.sixteen_bits, "");
-    if (known.format.empty()) return absl::OkStatus();
-    add("--fp8-format", known.format);
-    add("--fp8-recipe", known.recipe);
-    return absl::OkStatus();
-  }
-  std::vector<absl::string_view> names;
-  for (const BridgePrecision& known : kBridgePrecisions) names.push_back(known.name);
-  return RefuseYaml(
-      file, scalar,
-      absl::StrCat("is `", scalar.value, "`, and must be one of ", absl::StrJoin(names, ", "),
-                   ": the settings of other names are not known here; leave the name out and give "
-                   "them as fields of `model` (bf16, fp8, fp8_recipe, fp8_param, "
-                   "first_last_layers_bf16)"));
-}
-
 absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
                                         const std::vector<YamlScalar>& scalars) {
   MegatronYaml yaml;
@@ -296,11 +245,16 @@ absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
            scalar.value == "selective";
   });
   YamlListArguments lists(&yaml.arguments);
-  std::optional<YamlScalar> precision;
+  std::vector<YamlScalar> precision;
+  for (const YamlScalar& scalar : scalars) {
+    const bool is_unset = scalar.path.size() == 1 && IsUnsetYaml(scalar.value);
+    if (scalar.path[0] == "mixed_precision" && !is_unset) precision.push_back(scalar);
+  }
   for (const YamlScalar& scalar : scalars) {
     const std::string path = absl::StrJoin(scalar.path, ".");
-    if (path == "mixed_precision") {
-      if (!IsUnsetYaml(scalar.value)) precision = scalar;
+    if (scalar.path[0] == "mixed_precision") continue;
+    if (!precision.empty() && scalar.path[0] == "model" && scalar.path.size() == 2 &&
+        IsOfBridgePrecision(scalar.path[1])) {
       continue;
     }
     const bool is_item = IsYamlListItem(scalar);
@@ -329,8 +283,8 @@ absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
                           IsIgnoredArgument(absl::StrReplaceAll(name, {{"_", "-"}}));
     if (!is_off && !is_known) unknown.insert(path);
   }
-  if (precision.has_value()) {
-    PARPLAN_RETURN_IF_ERROR(AddBridgePrecision(file, *precision, &yaml));
+  if (!precision.empty()) {
+    PARPLAN_RETURN_IF_ERROR(AddBridgePrecision(file, precision, &yaml));
   }
   if (!unknown.empty()) {
     return ImportError(

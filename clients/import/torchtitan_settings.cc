@@ -97,7 +97,7 @@ std::pair<absl::string_view, absl::string_view> SplitLast(absl::string_view path
 
 // Returns the section that a class or the target of an assignment names by its last part, or
 // nothing.
-absl::string_view SectionOf(absl::string_view owner) {
+absl::string_view NamedSection(absl::string_view owner) {
   const absl::string_view last = SplitLast(owner).second;
   for (const SectionName& known : kSectionNames) {
     if (last == known.name) return known.section;
@@ -130,16 +130,21 @@ absl::StatusOr<TorchtitanSettings> TorchtitanSettings::Read(const NamedText& fil
   }
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<LiteralSetting> settings,
                            is_toml ? ReadTomlSettings(file) : ReadPythonSettings(file, function));
+  for (const LiteralSetting& setting : settings) {
+    result.roots_.insert(setting.path.substr(0, setting.path.find('.')));
+  }
   std::set<std::string> unknown;
   for (const LiteralSetting& setting : settings) {
+    if (!is_toml) PARPLAN_RETURN_IF_ERROR(result.CheckOwner(setting));
     PARPLAN_RETURN_IF_ERROR(result.Take(setting, !function.empty()));
+    if (!is_toml) result.NoteAlias(setting);
     const absl::string_view owner = SplitLast(setting.path).first;
     if (is_toml) {
       const absl::string_view section = owner.substr(0, owner.find('.'));
-      if (SectionOf(section).empty() && !IsIn(kOtherSections, section)) {
+      if (NamedSection(section).empty() && !IsIn(kOtherSections, section)) {
         unknown.emplace(section);
       }
-    } else if (IsConfigClass(owner) && SectionOf(owner).empty() && !IsOtherClass(owner) &&
+    } else if (IsConfigClass(owner) && result.SectionOf(owner).empty() && !IsOtherClass(owner) &&
                !absl::EndsWith(owner, "AC.Config")) {
       unknown.emplace(owner);
     }
@@ -149,11 +154,45 @@ absl::StatusOr<TorchtitanSettings> TorchtitanSettings::Read(const NamedText& fil
   return result;
 }
 
+absl::string_view TorchtitanSettings::SectionOf(absl::string_view owner) const {
+  const absl::string_view section = NamedSection(owner);
+  if (!section.empty()) return section;
+  const auto alias = aliases_.find(std::string(owner));
+  return alias == aliases_.end() ? absl::string_view() : absl::string_view(alias->second);
+}
+
+void TorchtitanSettings::NoteAlias(const LiteralSetting& setting) {
+  if (!NamedSection(setting.path).empty()) return;
+  const std::string section(SectionOf(setting.reference));
+  if (section.empty()) {
+    aliases_.erase(setting.path);
+  } else {
+    aliases_[setting.path] = section;
+  }
+}
+
+absl::Status TorchtitanSettings::CheckOwner(const LiteralSetting& setting) const {
+  const auto [owner, name] = SplitLast(setting.path);
+  if (setting.has_unknown_name && !IsIn(kOtherSections, name)) {
+    return Fault(absl::StrCat("line ", setting.line),
+                 "changes a setting whose name is an expression; write the name itself");
+  }
+  if (owner.empty() || !SectionOf(owner).empty()) return absl::OkStatus();
+  const bool is_other = IsIn(kOtherSections, SplitLast(owner).second) || IsOtherClass(owner) ||
+                        absl::StrContains(owner, "Validat");
+  const bool is_batch = name == "local_batch_size" || name == "global_batch_size";
+  if (!IsIn(kParallelismNames, name) && (is_other || !is_batch)) return absl::OkStatus();
+  return Fault(absl::StrCat("line ", setting.line),
+               absl::StrCat("gives `", setting.path, "` a value, and what `", owner,
+                            "` is does not stand in the file; write ",
+                            is_batch ? "TrainingConfig" : "ParallelismConfig", "(", name, "=...)"));
+}
+
 absl::Status TorchtitanSettings::Take(const LiteralSetting& setting, bool last_wins) {
   const auto [owner, name] = SplitLast(setting.path);
   absl::string_view section = SectionOf(owner);
   // A dictionary, or `None` where a class could be.
-  if (section.empty() && SectionOf(name) == "activation_checkpoint") {
+  if (section.empty() && NamedSection(name) == "activation_checkpoint") {
     section = "activation_checkpoint";
   }
   if (section == "activation_checkpoint" || absl::StrContains(setting.path, "AC.Config") ||
@@ -194,8 +233,12 @@ absl::Status TorchtitanSettings::TakeWhole(const LiteralSetting& setting, bool l
     }
     return absl::OkStatus();
   }
-  // Names of the section and calls of its class were read where they got their value.
-  if (setting.is_literal || SectionOf(setting.reference) == section) {
+  // Names of the section and calls of its class were read where they got their value. A variable
+  // that has none in the file comes from elsewhere.
+  const std::string& reference = setting.reference;
+  const bool is_from_elsewhere = !IsConfigClass(reference) && !absl::StrContains(reference, ".") &&
+                                 !roots_.contains(reference);
+  if (setting.is_literal || (SectionOf(reference) == section && !is_from_elsewhere)) {
     return absl::OkStatus();
   }
   return section == "model" ? absl::OkStatus() : NoLiteral(setting.line, section);

@@ -6,6 +6,7 @@
 #define PARPLAN_CLIENTS_IMPORT_TORCHTITAN_SETTINGS_H_
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,13 @@ class TorchtitanSettings {
   const absl::Status& status() const { return status_; }
 
  private:
+  // Returns the section that a class, the target of an assignment or a variable stands for, or
+  // nothing.
+  absl::string_view SectionOf(absl::string_view owner) const;
+  // Remembers a variable that stands for a section, or that it no longer does.
+  void NoteAlias(const LiteralSetting& setting);
+  // Refuses a setting of parallelism or of batches whose section is not known.
+  absl::Status CheckOwner(const LiteralSetting& setting) const;
   absl::Status Take(const LiteralSetting& setting, bool last_wins);
   // Takes a value that is assigned to a whole section, or to a name that is none.
   absl::Status TakeWhole(const LiteralSetting& setting, bool last_wins);
@@ -77,6 +85,10 @@ class TorchtitanSettings {
 
   std::string file_name_;
   std::map<std::string, nlohmann::json> values_;
+  // First names of all paths in the file.
+  std::set<std::string> roots_;
+  // Variables of Python that stand for a section: `p` behind `p = config.parallelism`.
+  std::map<std::string, std::string> aliases_;
   TorchtitanRecomputation recomputation_ = TorchtitanRecomputation::kDefault;
   std::string unknown_;
   absl::Status status_;

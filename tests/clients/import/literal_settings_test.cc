@@ -196,7 +196,7 @@ def make():
     EXPECT_TRUE(setting.is_literal ? !setting.is_conditional : setting.value.is_null());
   }
   EXPECT_THAT(always, ElementsAre("A.x", "A.y", "E.x", "E.z"));
-  EXPECT_THAT(sometimes, ElementsAre("B.x", "C.x", "c", "F.x"));
+  EXPECT_THAT(sometimes, ElementsAre("B.x", "C.x", "D.x", "c", "F.x"));
 }
 
 TEST(ReadPythonSettings, ReadsOneFunctionAndWhatIsOutsideOfAll) {
@@ -212,6 +212,64 @@ B = {"x": 1, "y": [None, False]}
               "TrainingConfig.more": "?", "B.x": 1, "B.y": [null, false]})"));
   EXPECT_THAT(ReadPythonSettings({"a.py", text}, "three"),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no function `three`")));
+}
+
+// Forms of statements that change a setting: each is a setting, literal or not.
+TEST(ReadPythonSettings, ReadsEveryFormOfAssignment) {
+  EXPECT_EQ(Python(R"(
+from a.b import C as D, E
+import f.g as h
+a.x, b.y = 1, "two"
+(a.u, [b.v]) = 3, 4
+c, d = make()
+ai, aj = [1, 2], [3, 4]
+[ak, al] = [5, 6]
+e = f = 5
+g.h = i["j"] = dict(k=6)
+l = 7; m.n = 8
+if wide: o = 9
+def p(): q = 10
+r["s"]["t"].u = 11
+v[3].w = 12
+aa[key] = 13
+setattr(bb.cc, "dd", 14)
+object.__setattr__(ee, 'ff', make())
+gg.update(hh=15, ii=make())
+jj.update({"kk": 16}, **ll)
+vars(mm.nn)["oo"] = 17
+pp.__dict__.update(qq=18)
+del rr.ss, tt["uu"]
+vv.pop("ww")
+xx <<= 1
+yy = 1, 2
+zz: int = 19
+ab = make() or Make(ac=20)
+for ad in af: ag.ah = 21
+)"),
+            json::parse(R"({"D": "?", "h": "?", "a.x": 1, "b.y": "two", "a.u": 3, "b.v": 4,
+              "c": "?", "d": "?", "ai": [1, 2],
+              "aj": [3, 4], "ak": 5, "al": 6, "e": 5, "f": 5, "g.h.k": 6, "i.j.k": 6, "l": 7, "m.n": 8,
+              "o": "?", "q": 10, "r.s.t.u": 11, "v.w": 12, "aa": "?", "bb.cc.dd": 14,
+              "ee.ff": "?", "gg.hh": 15, "gg.ii": "?", "jj.kk": 16, "jj": "?", "mm.nn.oo": 17,
+              "pp.qq": 18, "rr.ss": "?", "tt.uu": "?", "vv": "?", "xx": "?", "yy": "?",
+              "zz": 19, "Make.ac": "?", "ab": "?", "ag.ah": "?", "make": null})"));
+}
+
+TEST(ReadPythonSettings, MarksSettingsWhoseNameIsAnExpression) {
+  for (const char* const text : {"setattr(a.b, name, 1)", "setattr(f(), \"x\", 1)", "f(x).y = 3",
+                                 "x = 1; f(x)[\"y\"] = 3", "setattr(*args)"}) {
+    ASSERT_OK_AND_ASSIGN(const std::vector<LiteralSetting> settings,
+                         ReadPythonSettings({"a.py", text}, ""));
+    int unknown = 0;
+    for (const LiteralSetting& setting : settings) unknown += setting.has_unknown_name ? 1 : 0;
+    EXPECT_EQ(unknown, 1) << text;
+  }
+  for (const char* const text :
+       {"print(a == b)", "f(x).y == 3", "f(x=3)", "x = lambda a=1: a", "a if f(x) <= 3 else b"}) {
+    ASSERT_OK_AND_ASSIGN(const std::vector<LiteralSetting> settings,
+                         ReadPythonSettings({"a.py", text}, ""));
+    for (const LiteralSetting& setting : settings) EXPECT_FALSE(setting.has_unknown_name) << text;
+  }
 }
 
 // Source of any kind is read to its end or refused; what is odd is not literal.
@@ -242,7 +300,26 @@ TEST(ReadPythonSettings, ComesToAnEndOnOddSource) {
                                  "x: int = 3",
                                  "print(1);y = 2",
                                  "[,]",
-                                 "f(a=[,])"}) {
+                                 "f(a=[,])",
+                                 "a, = 1",
+                                 "(a, b = 1",
+                                 "a[",
+                                 "*",
+                                 "a, b",
+                                 "[a] = [1]",
+                                 "; ; ;",
+                                 "if",
+                                 "if x: ; y",
+                                 "del",
+                                 "from",
+                                 "import as",
+                                 "setattr(",
+                                 "setattr()",
+                                 "vars(",
+                                 "vars(x",
+                                 "a.update(",
+                                 "x = = 3",
+                                 "a = b = c = "}) {
     const auto settings = ReadPythonSettings({"a.py", text}, "");
     if (!settings.ok()) continue;
     EXPECT_LE(settings->size(), 4) << text;

@@ -254,23 +254,6 @@ TEST(ImportMegatronRun, TakesThePrecisionOfARecipe) {
   EXPECT_EQ(precision_of("--fp4-format e2m1"), v1::PRECISION_NVFP4);
   // A recipe without a format is one that the program does not use.
   EXPECT_EQ(precision_of("--fp8-recipe mxfp8"), v1::PRECISION_BF16);
-
-  const auto bridge = [](const char* name, const char* fields) -> v1::Precision {
-    const absl::StatusOr<MegatronRunImport> run =
-        ReadRun(absl::StrCat("mixed_precision: ", name,
-                             "\nmodel:\n  num_layers: 4\n  hidden_size: 64\n"
-                             "  num_attention_heads: 4\n  seq_length: 64\n  vocab_size: 100\n",
-                             fields, "train:\n  micro_batch_size: 1\n  global_batch_size: 8\n"),
-                8, "bridge.yml");
-    EXPECT_OK(run.status()) << name;
-    return run.ok() ? run->model.precision() : v1::PRECISION_UNSPECIFIED;
-  };
-  EXPECT_EQ(bridge("bf16_mixed", ""), v1::PRECISION_BF16);
-  EXPECT_EQ(bridge("bf16_mixed", "  bf16: true\n"), v1::PRECISION_BF16);
-  EXPECT_EQ(bridge("bf16_with_fp8_delayed_scaling_mixed", ""), v1::PRECISION_FP8_DELAYED);
-  EXPECT_EQ(bridge("bf16-with-fp8-subchannel-scaling-mixed", ""), v1::PRECISION_FP8_BLOCKWISE);
-  EXPECT_EQ(bridge("bf16_with_mxfp8_mixed", "  bf16: true\n  fp8: e4m3\n  fp8_recipe: mxfp8\n"),
-            v1::PRECISION_MXFP8);
 }
 
 TEST(ImportMegatronRun, DividesLayersAsTheEndsSay) {
@@ -419,7 +402,7 @@ TEST(ImportMegatronRun, RefusesBadInput) {
   refuse("model:\n  bf16: yes", "model.bf16: must be true or false", 8, "a.yaml");
   refuse("model:\n  num_layers: four", "--num-layers: must be a whole number", 8, "a.yaml");
   refuse("model:\n  window_size: [8, 1]", "--window-size: is `[8, 1]`", 8, "a.yaml");
-  refuse("mixed_precision: bf16_with_fp8_current_scaling_mixed\nmodel:\n  num_layers: 4",
+  refuse("mixed_precision: bf16_with_fp6_mixed\nmodel:\n  num_layers: 4",
          "must be one of bf16_mixed, ", 8, "a.yaml");
 }
 

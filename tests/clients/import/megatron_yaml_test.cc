@@ -13,7 +13,6 @@ namespace parplan {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // Returns the arguments of a file; the error's text goes to the test.
@@ -73,19 +72,6 @@ TEST(ReadMegatronYaml, TakesListsOfABridgeApart) {
               ElementsAre("--cuda-graph-impl", "local", "--moe-pad-expert-input-to-capacity"));
   // Scopes may be objects of an enumeration.
   EXPECT_THAT(words_of("cuda_graph_scope:\n    - _target_: a.Scope\n      _args_: [1]"), IsEmpty());
-}
-
-TEST(ReadMegatronYaml, SaysHowToReplaceANameOfPrecisions) {
-  EXPECT_THAT(ReadMegatronYaml({"a.yaml",
-                                "mixed_precision: bf16_with_fp8_current_scaling_mixed\n"
-                                "model:\n  num_layers: 4\n"})
-                  .status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("leave the name out and give them as fields of `model`")));
-  EXPECT_THAT(WordsOf("model:\n  bf16: true\n  fp8: hybrid\n  fp8_recipe: tensorwise\n"
-                      "  fp8_param: true\n  first_last_layers_bf16: true\n"),
-              ElementsAre("--bf16", "--fp8-format", "hybrid", "--fp8-recipe", "tensorwise",
-                          "--fp8-param-gather", "--first-last-layers-bf16"));
 }
 
 }  // namespace

@@ -235,8 +235,6 @@ TEST(ImportTorchtitanPlan, RefusesWhatItCannotRead) {
   refuse("if wide:\n    RUN = {\"parallelism\": {\"tensor_parallel_degree\": 2}}", degree);
   refuse("def f():\n    c.parallelism.tensor_parallel_degree *= 2", degree);
   refuse("PARALLELISM[\"tensor_parallel_degree\"] = n", degree);
-  refuse("p = replace(c.parallelism)\nparallelism = replace(p, tensor_parallel_degree=2)",
-         "gives `parallelism` no literal value");
   for (const char* const section :
        {"PARALLELISM = {**base}", "PARALLELISM = {key: 2}", "PARALLELISM = {} | base",
         "PARALLELISM = make()", "PARALLELISM = wide", "PARALLELISM = dict(base)",
@@ -256,6 +254,80 @@ TEST(ImportTorchtitanPlan, RefusesWhatItCannotRead) {
   }
   refuse("f(activation_checkpoint={\"mode\": mode})", "must name the mode");
   refuse("f(activation_checkpoint=MemoryBudgetAC.Config(**x))", "no recomputation of a plan");
+}
+
+// Whatever a statement calls a section, it is read as one or refused with its line.
+TEST(ImportTorchtitanPlan, ReadsOrRefusesEveryNameOfASection) {
+  const std::string begin =
+      "from torchtitan.config import ParallelismConfig as P\n"
+      "Q = torchtitan.config.ParallelismConfig\n"
+      "def make(config):\n"
+      "    config.training = TrainingConfig(local_batch_size=4, global_batch_size=64, "
+      "seq_len=1024)\n"
+      "    config.activation_checkpoint = FullAC.Config()\n"
+      "    p = config.parallelism\n"
+      "    r = p\n    ";
+  for (const char* const line :
+       {"config.parallelism = P(tensor_parallel_degree=2)",
+        "config.parallelism = Q(tensor_parallel_degree=2)", "p.tensor_parallel_degree = 2",
+        "r.tensor_parallel_degree = 2", "setattr(p, \"tensor_parallel_degree\", 2)",
+        "setattr(config.parallelism, 'tensor_parallel_degree', 2)",
+        "vars(p).update(tensor_parallel_degree=2)", "p.__dict__[\"tensor_parallel_degree\"] = 2",
+        "p.tensor_parallel_degree, p.context_parallel_degree = 2, 1",
+        "p.tensor_parallel_degree = size = 2", "x = 3; p.tensor_parallel_degree = 2",
+        "config.parallelism = dataclasses.replace(p, tensor_parallel_degree=2)",
+        "s = P()\n    s.tensor_parallel_degree = 2\n    config.parallelism = s",
+        "s = replace(p)\n    config.parallelism = replace(s, tensor_parallel_degree=2)",
+        "s = {}\n    s[\"parallelism\"] = P(tensor_parallel_degree=2)"}) {
+    ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import,
+                         Read("run.py", absl::StrCat(begin, line, "\n")));
+    EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), UntiedModel())) << line;
+  }
+  // Line 8 is the first that is not in `begin`.
+  for (const char* const line : {"p.tensor_parallel_degree, x = make()",
+                                 "p.tensor_parallel_degree, x = 2, 3, 4",
+                                 "p[name] = 2",
+                                 "vars(p)[name] = 2",
+                                 "setattr(p, name, 2)",
+                                 "setattr(config, f\"x\", 2)",
+                                 "find(config).tensor_parallel_degree = 2",
+                                 "config.sections[0].tensor_parallel_degree = 2",
+                                 "p.update(more)",
+                                 "p.update(**more)",
+                                 "p.pop(\"tensor_parallel_degree\")",
+                                 "del p.tensor_parallel_degree",
+                                 "tune(tensor_parallel_degree=2)",
+                                 "partial(Q, tensor_parallel_degree=2)",
+                                 "if wide: p.tensor_parallel_degree = 2",
+                                 "for x in y: p.tensor_parallel_degree = 2",
+                                 "p = find(config); p.tensor_parallel_degree = 2",
+                                 "config = other or P(tensor_parallel_degree=2)",
+                                 "return base().tuned(tensor_parallel_degree=2)",
+                                 "yield P(tensor_parallel_degree=n)",
+                                 "s = dict(tensor_parallel_degree=2)",
+                                 "config.parallelism = s",
+                                 "config.parallelism = P(**s)",
+                                 "config.parallelism = PARALLELISM",
+                                 "config.parallelism = P(**PARALLELISM)",
+                                 "t.local_batch_size = 8",
+                                 "p.tensor_parallel_degree = 2, 3",
+                                 "match x: p.tensor_parallel_degree = 2",
+                                 "(q := find(config)).tensor_parallel_degree = 2"}) {
+    EXPECT_THAT(Read("run.py", absl::StrCat(begin, line, "\n")),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run.py: line 8: ")))
+        << line;
+  }
+  EXPECT_THAT(Read("run.py", absl::StrCat("class Wide(ParallelismConfig):\n"
+                                          "    tensor_parallel_degree: int = 2\n",
+                                          begin, "config.parallelism = Wide()\n")),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run.py: line 2: ")));
+  // What is of other sections does not matter.
+  const std::string read = absl::StrCat(begin, "p.tensor_parallel_degree = 2\n    ");
+  for (const char* const line :
+       {"config.validator = Validator.Config(local_batch_size=1)", "a, b = make()", "a[name] = 3",
+        "a.update(make())", "config.metrics.update(x=3)", "setattr(config.metrics, name, 2)"}) {
+    EXPECT_OK(Read("run.py", absl::StrCat(read, line, "\n")).status()) << line;
+  }
 }
 
 TEST(ImportTorchtitanPlan, ReadsVariablesAndDictionaries) {

@@ -1,0 +1,98 @@
+// The statements of Python source that give settings. `ReadPythonSettings` (literal_settings.h)
+// calls it.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_PYTHON_STATEMENTS_H_
+#define PARPLAN_CLIENTS_IMPORT_PYTHON_STATEMENTS_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "clients/import/literal_reader.h"
+#include "clients/import/literal_settings.h"
+#include "clients/import/literal_tokens.h"
+
+namespace parplan {
+
+// The statement of Python that begins at column 0, to which the lines under it belong.
+struct PythonBlock {
+  enum class Kind { kNone, kFunction, kClass, kCondition };
+  Kind kind = Kind::kNone;
+  std::string name;
+  // Column of the body; -1 before its first line.
+  int indent = -1;
+};
+
+// Reads statement by statement from a list of tokens, which must outlive it. Not thread-safe.
+//
+//   PythonStatements statements(tokens, "make");
+//   if (statements.Read()) settings = statements.TakeSettings();
+class PythonStatements {
+ public:
+  PythonStatements(const std::vector<LiteralToken>& tokens, absl::string_view function)
+      : reader_(tokens, LiteralLanguage::kPython), function_(function) {}
+
+  // Returns false if there is no such function.
+  bool Read();
+  std::vector<LiteralSetting> TakeSettings() { return reader_.TakeSettings(); }
+
+ private:
+  // A target of an assignment.
+  struct Target {
+    std::string path;
+    // The key in its last brackets is an expression.
+    bool has_unknown_key = false;
+  };
+
+  bool IsDefinition() const {
+    return block_.kind == PythonBlock::Kind::kFunction || block_.kind == PythonBlock::Kind::kClass;
+  }
+
+  static PythonBlock BlockOf(const LiteralToken& first, const LiteralToken& second);
+
+  // Reads the statements of a line, which semicolons divide. The first may be the head of others:
+  // of a function, a class or a condition.
+  void ReadLine(const LiteralToken& first);
+
+  void ReadStatement();
+
+  // Reads what is assigned to `targets`, from the `=` on: `x, y = 1, 2`, or `x = y = 1`.
+  void ReadAssignment(std::vector<Target> targets, int line);
+
+  // Reads a value for each target if there are as many, with or without brackets around them.
+  void ReadValues(const std::vector<Target>& targets, int line);
+
+  void NoteAll(const std::vector<Target>& targets, const LiteralValue& value, int line) {
+    for (const Target& target : targets) reader_.NoteSetting(owner_ + target.path, value, line);
+  }
+
+  // Notes the names that an import gives to others: `from a import B as C`.
+  void ReadImport();
+
+  // Reads targets between commas: names and dots, with keys or places in brackets behind them.
+  // Returns none for targets of another form, and then stands anywhere in the statement.
+  std::vector<Target> ReadTargets();
+
+  bool IsOneOfMarks(absl::string_view marks) const;
+
+  bool IsAtAssignment() const { return reader_.Peek().Is('=') && !reader_.Peek(1).Is('='); }
+
+  // Returns whether the statement assigns to anything, outside of brackets. Moves to its end.
+  bool HasAssignment();
+
+  // Returns whether `+=`, `**=` or another such mark comes next.
+  bool IsAtAugmentedAssignment() const;
+
+  static bool IsOperator(const LiteralToken& token);
+
+  LiteralReader reader_;
+  const std::string function_;
+  PythonBlock block_;
+  // The class whose body is read and a dot; empty outside of classes.
+  std::string owner_;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_PYTHON_STATEMENTS_H_
