@@ -9,9 +9,22 @@ if(NOT CMAKE_CUDA_COMPILER)
   endif()
   set(CMAKE_CUDA_COMPILER "${PARPLAN_NVCC}" CACHE FILEPATH "")
 endif()
-# Machine code for Hopper, and intermediate code that newer GPUs' drivers compile.
+# A build to test has machine code for Hopper, and intermediate code that newer GPUs' drivers
+# compile. What is shipped has machine code for A100, L40S, H100, B200 and their kin too, which takes
+# five times as long; toolkits before 12.8 do not know the last two.
+option(PARPLAN_CUDA_FLEET "Compile kernels for all GPUs that are served, not for Hopper alone" OFF)
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES "90-real;90-virtual" CACHE STRING "")
+  set(CMAKE_CUDA_ARCHITECTURES 90-real 90-virtual)
+  if(PARPLAN_CUDA_FLEET)
+    execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --version
+      OUTPUT_VARIABLE parplan_nvcc_text COMMAND_ERROR_IS_FATAL ANY)
+    string(REGEX MATCH "release ([0-9]+\\.[0-9]+)" parplan_nvcc_release "${parplan_nvcc_text}")
+    if(CMAKE_MATCH_1 VERSION_LESS 12.8)
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 89-real 90-real 90-virtual)
+    else()
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 89-real 90-real 100-real 120-real 120-virtual)
+    endif()
+  endif()
 endif()
 # CMake 3.25 does not know how to ask a new nvcc for C++20.
 set(CMAKE_CUDA_STANDARD 17)

@@ -130,8 +130,10 @@ class StepMeter::Metered : public Communicator {
     return std::make_unique<Pending>(*this, *std::move(work));
   }
   absl::Status Run(const CollectiveCall& call) override {
+    meter_.Settle();
     const absl::Duration begin = meter_.Now();
     const absl::Status status = inner_->Run(call);
+    meter_.Settle();
     meter_.AddWait(wait_, begin);
     const bool is_collective = call.operation != Operation::kSend &&
                                call.operation != Operation::kReceive &&
@@ -143,8 +145,10 @@ class StepMeter::Metered : public Communicator {
     return status;
   }
   absl::Status RunTogether(absl::Span<const CollectiveCall> calls) override {
+    meter_.Settle();
     const absl::Duration begin = meter_.Now();
     const absl::Status status = inner_->RunTogether(calls);
+    meter_.Settle();
     meter_.AddWait(wait_, begin);
     return status;
   }
@@ -171,8 +175,10 @@ class StepMeter::Metered : public Communicator {
    public:
     Pending(Metered& of, std::unique_ptr<PendingWork> inner) : of_(of), inner_(std::move(inner)) {}
     absl::Status Wait() override {
+      of_.meter_.Settle();
       const absl::Duration begin = of_.meter_.Now();
       absl::Status status = inner_->Wait();
+      of_.meter_.Settle();
       of_.meter_.AddWait(of_.wait_, begin);
       return status;
     }
@@ -200,13 +206,17 @@ std::unique_ptr<Communicator> StepMeter::Meter(const std::string& purpose,
 
 void StepMeter::Enter(TrainerPhase phase, int /*layer_index*/) {
   if (phase == phase_) return;
-  // The trainer synchronizes too and gets the errors of the device.
-  if (options_.kernels != nullptr && takes_phases_) options_.kernels->Synchronize().IgnoreError();
+  Settle();
   const absl::Duration now = Now();
   times_[static_cast<int>(ComputingIn(phase_))] += (now - since_) - (waited_ - waited_before_);
   phase_ = phase;
   since_ = now;
   waited_before_ = waited_;
+}
+
+void StepMeter::Settle() {
+  // The trainer synchronizes too and gets the errors of the device.
+  if (options_.kernels != nullptr && takes_phases_) options_.kernels->Synchronize().IgnoreError();
 }
 
 void StepMeter::AddWait(StepPhase wait, absl::Duration begin) {

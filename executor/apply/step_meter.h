@@ -36,8 +36,9 @@ class StepMeter : public TrainerObserver {
     // Steps of a window, at least 1, which is not checked.
     int window_step_count = 10;
     // Kernels of a device whose calls return before they are executed; null for any other. The
-    // meter then waits for the device wherever a phase ends, but only in the first step of each
-    // window, which is left out of the step time.
+    // meter then waits for the device wherever a phase ends, and before and after each wait for a
+    // communicator, so that layers are timed without their collectives; but only in the first step
+    // of each window, which is left out of the step time.
     LayerKernels* kernels = nullptr;
     // StepWindow::context_memory of the windows.
     Bytes context_memory;
@@ -69,6 +70,8 @@ class StepMeter : public TrainerObserver {
   using PhaseTimes = std::array<absl::Duration, kStepPhaseCount>;
 
   absl::Duration Now() const { return options_.now(); }
+  // Waits for the device where phases are taken and calls return before they are executed.
+  void Settle();
   // Adds the time from `begin` to now, which was spent in a communicator.
   void AddWait(StepPhase wait, absl::Duration begin);
   void AddCollective(const CollectiveKey& key, absl::Duration time);

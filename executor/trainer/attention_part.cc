@@ -68,6 +68,14 @@ AttentionShape AttentionPart::WholeShape() const {
           .output_sample_stride = query_width_};
 }
 
+absl::Status AttentionPart::Check() const {
+  AttentionShape shape = WholeShape();
+  if (is_ulysses()) shape = ShareOfHeads(shape, context_);
+  // The blocks of a ring have fewer tokens, which no kernel minds.
+  shape.adds_gradients = is_ring();
+  return tools_.kernels().CheckAttention(shape);
+}
+
 void AttentionPart::ApplyRotary(const Array& projections, bool inverse) const {
   if (tools_.definition().feed_forward_kind != FeedForwardKind::kSwiglu) return;
   int64_t row = 0;

@@ -41,6 +41,9 @@ class AttentionPart {
   // `tools` outlives it.
   explicit AttentionPart(const LayerTools& tools);
 
+  // Returns UNIMPLEMENTED if the device has no kernels for this attention; before the first step.
+  absl::Status Check() const;
+
   // Numbers of elements of a row of projections, and of outputs.
   int64_t projection_width() const { return query_width_ + 2 * key_value_width_; }
   int64_t output_width() const { return query_width_; }

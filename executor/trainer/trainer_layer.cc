@@ -42,6 +42,7 @@ const ParameterTensor& TrainerLayer::Table() const {
 
 absl::StatusOr<std::unique_ptr<TrainerLayer>> TrainerLayer::Create(const Setting& setting) {
   std::unique_ptr<TrainerLayer> layer(new TrainerLayer(setting));
+  if (layer->transformer_.has_value()) PARPLAN_RETURN_IF_ERROR(layer->transformer_->Check());
   // A copy of the embedding's table begins with the same values.
   const int values_of = setting.copies_embedding ? 0 : setting.program.layer_index;
   PARPLAN_ASSIGN_OR_RETURN(layer->state_,

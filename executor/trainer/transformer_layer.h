@@ -42,6 +42,9 @@ class TransformerLayer {
   // `tools` and `layout` outlive it.
   TransformerLayer(const LayerTools& tools, const ParameterLayout& layout);
 
+  // Returns UNIMPLEMENTED if the device has no kernels for its attention; before the first step.
+  absl::Status Check() const { return attention_.Check(); }
+
   // Returns the output [rows x hidden]. `parameters`: those of this rank, by `layout`. Keeps what
   // the backward pass needs; all of it except the input counts under `use`. Collective over the
   // tensor- and the context-parallel group, as `Backward` is; `RecomputeAttention` is so over the

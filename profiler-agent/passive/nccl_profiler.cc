@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -39,6 +40,39 @@ struct Communicator {
   int rank = 0;
   // Distance between neighbouring members, in ranks of the job; 0 if unknown.
   int rank_stride = 0;
+
+  // Sends to the first peers. NCCL reports an all-to-all as a send to every other rank, in one
+  // group: none of them has the link for itself, and each lasts as long as all. So sends of a
+  // communicator that has sent to more peers than that are left out, from its first group on.
+  static constexpr size_t kMaxPeers = 2;
+  struct Sent {
+    int peer = -1;
+    uint64_t operation = 0;
+  };
+  // Used by the thread that calls NCCL for this communicator.
+  std::array<Sent, kMaxPeers> sent;
+  size_t peer_count = 0;
+
+  // Returns whether a send to `peer` counts.
+  bool CountsSendsTo(int peer, OperationTracker& operations) {
+    if (peer_count > kMaxPeers) return false;
+    for (size_t i = 0; i < peer_count; ++i) {
+      if (sent[i].peer == peer) return true;
+    }
+    if (peer_count < kMaxPeers) {
+      sent[peer_count++].peer = peer;
+      return true;
+    }
+    // Those before it in its group have not begun on the device.
+    for (const Sent& earlier : sent) operations.Forget(earlier.operation);
+    ++peer_count;
+    return false;
+  }
+  void NoteSend(int peer, uint64_t operation) {
+    for (Sent& one : sent) {
+      if (one.peer == peer) one.operation = operation;
+    }
+  }
 };
 
 // Returns an event handle. It holds the operation's number and whether it is a channel, not an
@@ -115,8 +149,9 @@ std::string Folder() {
 }
 
 int Open(void** context, int* mask, const char* name, int node_count, int rank_count, int rank) {
+  // The mask is one of the process: it is left as it is where nothing is to be recorded, or the
+  // other communicators would be blind from then on.
   *context = nullptr;
-  *mask = 0;
   try {
     const std::string folder = Folder();
     if (folder.empty()) return nccl::kSuccess;
@@ -159,7 +194,7 @@ int Start(void* context, void** handle, const Event* event) {
   *handle = nullptr;
   PassiveRecorder* const recorder = recorder_now.load(std::memory_order_acquire);
   if (context == nullptr || recorder == nullptr) return nccl::kSuccess;
-  const Communicator& communicator = *static_cast<const Communicator*>(context);
+  Communicator& communicator = *static_cast<Communicator*>(context);
   PassiveShape shape;
   shape.rank_stride = communicator.rank_stride;
   if (event->type == nccl::kKernelChannelEvent) {
@@ -181,11 +216,14 @@ int Start(void* context, void** handle, const Event* event) {
     if (send.function == nullptr || std::strcmp(send.function, "Send") != 0) return nccl::kSuccess;
     if (size <= 0 || distance == 0 || send.channel_count == 0) return nccl::kSuccess;
     if (shape.rank_stride < 1) return nccl::kSuccess;
+    if (!communicator.CountsSendsTo(send.peer, recorder->operations())) return nccl::kSuccess;
     shape.operation = PassiveOperation::kSendReceive;
     shape.participant_count = 2;
     shape.rank_stride *= distance;
     shape.size_bytes = size;
-    *handle = HandleOf(recorder->operations().Start(shape, send.channel_count), false);
+    const uint64_t operation = recorder->operations().Start(shape, send.channel_count);
+    communicator.NoteSend(send.peer, operation);
+    *handle = HandleOf(operation, false);
   }
   return nccl::kSuccess;
 }

@@ -48,6 +48,10 @@ OperationTracker::Place* OperationTracker::Find(uint64_t operation) {
   return place.operation.load(kAcquire) == operation ? &place : nullptr;
 }
 
+void OperationTracker::Forget(uint64_t operation) {
+  (*places_)[operation % kPlaceCount].operation.compare_exchange_strong(operation, 0, kRelaxed);
+}
+
 void OperationTracker::ChannelStarted(uint64_t operation, uint64_t time) {
   if (Place* const place = Find(operation)) Lower(place->first, time);
 }

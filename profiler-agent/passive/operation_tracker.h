@@ -55,6 +55,8 @@ class OperationTracker {
   // Begins an operation and returns its number, from 1. REQUIRES: `channel_count` is above 0. That
   // is not checked: an operation without channels never gives a sample.
   uint64_t Start(const PassiveShape& shape, int channel_count);
+  // Forgets an operation: later calls for it do nothing.
+  void Forget(uint64_t operation);
   // Record that a channel began or ended at `time`, nanoseconds of the device's clock.
   void ChannelStarted(uint64_t operation, uint64_t time);
   void ChannelStopped(uint64_t operation, uint64_t time);

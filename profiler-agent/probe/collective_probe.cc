@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "profiler-agent/probe/float_bytes.h"
 #include "profiler-agent/probe/probe_plan.h"
 
 namespace parplan {
@@ -70,12 +69,16 @@ absl::StatusOr<Communicator*> CollectiveProbe::GroupFor(int participant_count, i
 absl::Status CollectiveProbe::RunSome(Communicator& group, const CollectiveKey& key,
                                       Buffers& buffers, int count) {
   const int size = group.size();
-  const int64_t whole = key.message_bytes / kFloatBytes;
+  // On a GPU the speed of a reduction depends on the type, so it is that of training.
+  const ElementType type = options_.is_asynchronous ? kernels_.type() : ElementType::kFloat32;
+  const int64_t element_size = ElementSize(type);
+  const int64_t whole = key.message_bytes / element_size;
   const int64_t share = whole / size;
   std::unique_ptr<PendingWork> last;
   for (int i = 0; i < count; ++i) {
     const int64_t turn = buffers.next++;
     CollectiveCall call;
+    call.type = type;
     call.count = whole;
     call.send = buffers.Send(turn);
     call.receive = buffers.Receive(turn);
@@ -87,12 +90,12 @@ absl::Status CollectiveProbe::RunSome(Communicator& group, const CollectiveKey& 
         // In place, as the executor does it.
         call.operation = Operation::kAllGather;
         call.count = share;
-        call.send = static_cast<char*>(call.receive) + group.rank() * share * kFloatBytes;
+        call.send = static_cast<char*>(call.receive) + group.rank() * share * element_size;
         break;
       case Collective::kReduceScatter:
         call.operation = Operation::kReduceScatter;
         call.count = share;
-        call.receive = static_cast<char*>(buffers.Send(turn)) + group.rank() * share * kFloatBytes;
+        call.receive = static_cast<char*>(buffers.Send(turn)) + group.rank() * share * element_size;
         break;
       case Collective::kAllToAll:
         call.operation = Operation::kAllToAll;
@@ -166,8 +169,9 @@ absl::StatusOr<TimeSpread> CollectiveProbe::Measure(const CollectiveKey& key) {
   const Bytes all = Bytes::Of(key.message_bytes * buffers.rotation);
   PARPLAN_ASSIGN_OR_RETURN(buffers.send, pool_.Take(ArrayUse::kTransient, all));
   PARPLAN_ASSIGN_OR_RETURN(buffers.receive, pool_.Take(ArrayUse::kTransient, all));
-  kernels_.Zero(buffers.send.data(), all.count() / kFloatBytes);
-  kernels_.Zero(buffers.receive.data(), all.count() / kFloatBytes);
+  const int64_t element_count = all.count() / ElementSize(kernels_.type());
+  kernels_.Zero(buffers.send.data(), element_count);
+  kernels_.Zero(buffers.receive.data(), element_count);
   PARPLAN_RETURN_IF_ERROR(kernels_.Synchronize());
   PARPLAN_RETURN_IF_ERROR(control_.Barrier());
 

@@ -8,21 +8,22 @@
 #include "base/status_macros.h"
 #include "executor/device/kernels/array_pool.h"
 #include "executor/layer_probe/time_spread.h"
-#include "profiler-agent/probe/float_bytes.h"
 
 namespace parplan {
 namespace {
 
-constexpr int64_t kSide = 384;
-constexpr int64_t kReducedFloats = int64_t{2} << 20;
 constexpr int64_t kCopiedBytes = int64_t{64} << 20;
 constexpr int kMaxProductCount = 4096;
 
 // One rank's computation and communication, alone and together.
 class OverlapRun {
  public:
-  OverlapRun(Device& device, LayerKernels& kernels, Communicator& group, Communicator& control)
-      : device_(device),
+  OverlapRun(Device& device, LayerKernels& kernels, Communicator& group, Communicator& control,
+             const OverlapSizes& sizes)
+      : element_size_(ElementSize(kernels.type())),
+        side_(sizes.side),
+        reduced_count_(sizes.reduced.count() / element_size_),
+        device_(device),
         kernels_(kernels),
         group_(group),
         control_(control),
@@ -31,27 +32,29 @@ class OverlapRun {
 
   absl::Status Prepare() {
     PARPLAN_ASSIGN_OR_RETURN(
-        matrices_, pool_.Take(ArrayUse::kTransient, Bytes::Of(3 * kSide * kSide * kFloatBytes)));
+        matrices_, pool_.Take(ArrayUse::kTransient, Bytes::Of(3 * side_ * side_ * element_size_)));
     PARPLAN_ASSIGN_OR_RETURN(
-        reduced_, pool_.Take(ArrayUse::kTransient, Bytes::Of(kReducedFloats * kFloatBytes)));
-    kernels_.Zero(matrices_.data(), 3 * kSide * kSide);
-    kernels_.Zero(reduced_.data(), kReducedFloats);
+        reduced_, pool_.Take(ArrayUse::kTransient, Bytes::Of(reduced_count_ * element_size_)));
+    // Zeros would need less power than data, so a GPU would not slow its clock.
+    Fill(matrices_, 3 * side_, side_);
+    Fill(reduced_, 1, reduced_count_);
     return kernels_.Synchronize();
   }
 
   void Compute(int product_count) {
     MatrixProduct product;
-    product.m = product.n = product.k = kSide;
-    product.a = matrices_.At(0, kFloatBytes);
-    product.b = matrices_.At(kSide * kSide, kFloatBytes);
-    product.c = matrices_.At(2 * kSide * kSide, kFloatBytes);
+    product.m = product.n = product.k = side_;
+    product.a = matrices_.At(0, element_size_);
+    product.b = matrices_.At(side_ * side_, element_size_);
+    product.c = matrices_.At(2 * side_ * side_, element_size_);
     for (int i = 0; i < product_count; ++i) kernels_.Multiply(product);
   }
 
   absl::StatusOr<std::unique_ptr<PendingWork>> Communicate() {
     CollectiveCall call;
     call.operation = Operation::kAllReduce;
-    call.count = kReducedFloats;
+    call.type = kernels_.type();
+    call.count = reduced_count_;
     call.send = reduced_.data();
     call.receive = reduced_.data();
     return group_.Start(call);
@@ -116,6 +119,18 @@ class OverlapRun {
   }
 
  private:
+  void Fill(const Array& array, int64_t row_count, int64_t column_count) {
+    kernels_.FillNormal({.stream = 1,
+                         .deviation = 1.0,
+                         .column_count = column_count,
+                         .part_row_count = row_count,
+                         .part_column_count = column_count},
+                        array.data());
+  }
+
+  const int64_t element_size_;
+  const int64_t side_;
+  const int64_t reduced_count_;
   Device& device_;
   LayerKernels& kernels_;
   Communicator& group_;
@@ -134,10 +149,15 @@ double OverlapTimes::slowdown() const {
   return std::max(1.0, 1.0 + absl::FDivDuration(together - longer, shorter));
 }
 
+OverlapSizes OverlapSizesOf(bool is_cpu) {
+  if (is_cpu) return {.side = 384, .reduced = Bytes::Of(int64_t{8} << 20)};
+  return {.side = 4096, .reduced = Bytes::Of(int64_t{256} << 20)};
+}
+
 absl::StatusOr<OverlapTimes> MeasureOverlap(Device& device, LayerKernels& kernels,
                                             Communicator& group, Communicator& control,
-                                            int repetition_count) {
-  OverlapRun run(device, kernels, group, control);
+                                            const OverlapSizes& sizes, int repetition_count) {
+  OverlapRun run(device, kernels, group, control, sizes);
   PARPLAN_RETURN_IF_ERROR(run.Prepare());
   OverlapTimes times;
   PARPLAN_ASSIGN_OR_RETURN(times.communication, run.MedianOf(repetition_count, [&] {

@@ -36,14 +36,26 @@ struct OverlapTimes {
   double slowdown() const;
 };
 
-// Measures overlap with products of 384 x 384 matrices and an all-reduce of 8 MiB; all ranks get
-// the same times. Collective: all ranks call it. `group` joins all ranks in device memory,
-// `control` in host memory. Each time is the median of `repetition_count` (at least 1, which is not
-// checked here and below) after a warm-up. Returns the errors of communicators (PendingWork::Wait),
-// and RESOURCE_EXHAUSTED if the device has no memory for it.
+// Work that is measured alone and together.
+struct OverlapSizes {
+  // Rows and columns of the matrices of a product.
+  int64_t side = 0;
+  Bytes reduced;
+};
+
+// Returns sizes that fill a device of the back end `cpu`, or a GPU otherwise: 384 x 384 and 8 MiB,
+// or 4096 x 4096 and 256 MiB. Less than that leaves multiprocessors of a GPU idle, or is over
+// before both overlap, so that nothing would seem to slow anything down.
+OverlapSizes OverlapSizesOf(bool is_cpu);
+
+// Measures overlap with products of square matrices and an all-reduce, both of the kernels' type;
+// all ranks get the same times. Collective: all ranks call it. `group` joins all ranks in device
+// memory, `control` in host memory. Each time is the median of `repetition_count` (at least 1,
+// which is not checked here and below) after a warm-up. Returns the errors of communicators
+// (PendingWork::Wait), and RESOURCE_EXHAUSTED if the device has no memory for it.
 absl::StatusOr<OverlapTimes> MeasureOverlap(Device& device, LayerKernels& kernels,
                                             Communicator& group, Communicator& control,
-                                            int repetition_count);
+                                            const OverlapSizes& sizes, int repetition_count);
 
 struct CopySpeeds {
   // Median speeds in bytes per second; each byte is read once and written once.

@@ -117,14 +117,15 @@ class Probe {
 
   absl::Status MeasureOverlapTimes() {
     if (!plan_.measures_overlap() || everyone_ == nullptr) return absl::OkStatus();
+    const OverlapSizes sizes = OverlapSizesOf(plan_.backend() == "cpu");
     PARPLAN_ASSIGN_OR_RETURN(
         const OverlapTimes times,
-        MeasureOverlap(device_, *kernels_, *everyone_, *control_, kOverlapRepetitionCount));
+        MeasureOverlap(device_, *kernels_, *everyone_, *control_, sizes, kOverlapRepetitionCount));
     profile_.set_overlap_slowdown(times.slowdown());
-    Note(
-        absl::StrFormat("Beside an all-reduce of 8 MiB, matrix products took %.2f times as long "
-                        "as alone, and it %.2f times as long beside them.",
-                        times.compute_slowdown(), times.communication_slowdown()));
+    Note(absl::StrFormat(
+        "Beside an all-reduce of %d MiB, matrix products took %.2f times as long "
+        "as alone, and it %.2f times as long beside them.",
+        sizes.reduced.count() >> 20, times.compute_slowdown(), times.communication_slowdown()));
     return absl::OkStatus();
   }
 

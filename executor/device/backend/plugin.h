@@ -13,7 +13,7 @@ namespace parplan {
 
 // Grows with every change to a class that crosses: Device, DeviceBackend, RankContext,
 // Communicator, LayerKernels and what they use.
-inline constexpr int32_t kPluginAbi = 4;
+inline constexpr int32_t kPluginAbi = 5;
 
 // Returns release and compiler of this build.
 const char* PluginRelease();

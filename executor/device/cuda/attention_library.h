@@ -17,6 +17,9 @@ class AttentionLibrary {
  public:
   virtual ~AttentionLibrary() = default;
 
+  // Returns whether the library computes attention of this shape, forward and backward; else
+  // `reason` says why not, as a predicate. The first call for a shape may take seconds.
+  virtual bool Serves(const AttentionShape& shape, std::string& reason) = 0;
   // Start what `LayerKernels` has by these names. Return false if the caller must compute it; then
   // the results have no meaning yet. `adds_gradients` of the shape is ignored: gradients are
   // replaced, and have the rows of `gradients` instead of those of q, k and v.

@@ -157,6 +157,21 @@ class CudnnAttention : public AttentionLibrary {
     }
   }
 
+  bool Serves(const AttentionShape& shape, std::string& reason) override {
+    if (shape.adds_gradients) {
+      reason = "adds no gradients, as rings of context parallelism need it";
+      return false;
+    }
+    for (const bool is_backward : {false, true}) {
+      const size_t note_count = notes_.size();
+      if (GraphOf(shape, shape, is_backward).graph != nullptr) continue;
+      reason = notes_.size() > note_count ? absl::StrCat("refused it: ", notes_.back())
+                                          : "has refused it before";
+      return false;
+    }
+    return true;
+  }
+
   bool Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
                  void* output, void* kept) override {
     std::unordered_map<int64_t, void*> arrays = {
@@ -200,19 +215,22 @@ class CudnnAttention : public AttentionLibrary {
     if (notes_.size() < kMaxNotes) notes_.push_back(std::move(note));
   }
 
+  // Returns the graph of a shape, which it makes the first time.
+  Graph& GraphOf(const AttentionShape& shape, const AttentionShape& gradients, bool is_backward) {
+    const Mask mask = MaskOf(shape);
+    const Key key = KeyOf(shape, gradients, mask, is_backward);
+    const auto found = graphs_.find(key);
+    if (found != graphs_.end()) return found->second;
+    return graphs_.emplace(key, Make(shape, gradients, mask, is_backward)).first->second;
+  }
+
   bool Run(const AttentionShape& shape, const AttentionShape& gradients, bool is_backward,
            std::unordered_map<int64_t, void*>& arrays) {
     if (shape.sample_count <= 0 || shape.query_count <= 0 || shape.key_count <= 0 ||
         shape.head_count <= 0) {
       return false;
     }
-    const Mask mask = MaskOf(shape);
-    const Key key = KeyOf(shape, gradients, mask, is_backward);
-    auto found = graphs_.find(key);
-    if (found == graphs_.end()) {
-      found = graphs_.emplace(key, Make(shape, gradients, mask, is_backward)).first;
-    }
-    Graph& graph = found->second;
+    Graph& graph = GraphOf(shape, gradients, is_backward);
     if (graph.graph == nullptr) return false;
     for (const auto& [uid, array] : arrays) {
       if (reinterpret_cast<uintptr_t>(array) % kAlignment == 0) continue;

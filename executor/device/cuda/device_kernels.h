@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "executor/device/cuda/attention_kernels.h"
 #include "executor/device/cuda/element_kernels.h"
 #include "executor/device/cuda/kernel_queue.h"
@@ -20,7 +22,8 @@
 namespace parplan::cuda {
 
 // Made by MakeDeviceKernels (kernel_queue.h); `queue` outlives it. T is float or Bfloat16. Errors
-// of launches, and UNIMPLEMENTED for heads of more than 128 elements, are kept by the queue.
+// of launches, and UNIMPLEMENTED for attention that `CheckAttention` refuses, are kept by the
+// queue.
 template <typename T>
 class DeviceKernels : public LayerKernels {
  public:
@@ -169,6 +172,15 @@ class DeviceKernels : public LayerKernels {
     }
   }
 
+  absl::Status CheckAttention(const AttentionShape& shape) override {
+    if (shape.head_size <= kMaxHeadSize) return absl::OkStatus();
+    AttentionLibrary* const library = Library();
+    std::string reason = std::is_same_v<T, float> ? "computes bf16 alone" : "is not used";
+    if (library != nullptr && library->Serves(shape, reason)) return absl::OkStatus();
+    return absl::UnimplementedError(
+        absl::StrCat("head_size: is ", shape.head_size, "; the cuda back end's own attention has ",
+                     "heads of up to ", kMaxHeadSize, " elements, and cuDNN ", reason));
+  }
   void Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
                  void* output, void* kept) override {
     AttentionLibrary* const library = Library();
@@ -301,6 +313,8 @@ class DeviceKernels : public LayerKernels {
 
  private:
   static constexpr int kN = kWide<T>;
+  // Largest heads of our own kernels: tiles of larger ones do not fit into registers.
+  static constexpr int kMaxHeadSize = 128;
   // Largest number of blocks of a kernel over elements: some 8 per SM of a large GPU (H200: 132
   // SMs). Not measured.
   static constexpr int64_t kMaxBlocks = 2048;
@@ -368,7 +382,7 @@ class DeviceKernels : public LayerKernels {
       work(std::integral_constant<int, 128>());
     } else {
       queue_.Fail(absl::UnimplementedError(
-          "head_size: the cuda back end has attention of heads of up to 128 elements"));
+          "head_size: cuDNN refused a shape for which the cuda back end has no kernels"));
     }
   }
 

@@ -149,6 +149,7 @@ NcclCommunicator::~NcclCommunicator() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   group_.device->Forget(this);
+  if (aborting_.joinable()) aborting_.join();
   if (communicator_ != nullptr) {
     static_cast<void>(running_.empty() ? ::ncclCommDestroy(communicator_)
                                        : ::ncclCommAbort(communicator_));
@@ -237,52 +238,52 @@ absl::Status NcclCommunicator::Warm() {
   return absl::OkStatus();
 }
 
-ncclResult_t NcclCommunicator::LaunchAllToAll(const CollectiveCall& call) {
+ncclResult_t NcclCommunicator::LaunchAllToAll(const CollectiveCall& call, ncclComm_t communicator) {
   const auto count = static_cast<size_t>(call.count);
   const ncclDataType_t type = DataType(call.type);
   const auto share = static_cast<size_t>(call.count * ElementSize(call.type));
   for (int other = 0; other < group_.size; ++other) {
     const ncclResult_t sent = ::ncclSend(static_cast<const char*>(call.send) + other * share, count,
-                                         type, other, communicator_, stream_);
+                                         type, other, communicator, stream_);
     if (sent != ncclSuccess) return sent;
     const ncclResult_t received = ::ncclRecv(static_cast<char*>(call.receive) + other * share,
-                                             count, type, other, communicator_, stream_);
+                                             count, type, other, communicator, stream_);
     if (received != ncclSuccess) return received;
   }
   return ncclSuccess;
 }
 
-ncclResult_t NcclCommunicator::LaunchCall(const CollectiveCall& call) {
+ncclResult_t NcclCommunicator::LaunchCall(const CollectiveCall& call, ncclComm_t communicator) {
   const auto count = static_cast<size_t>(call.count);
   const ncclDataType_t type = DataType(call.type);
   const ncclRedOp_t reduction = call.reduction == Reduction::kSum ? ncclSum : ncclMax;
   switch (call.operation) {
     case parplan::Operation::kAllReduce:
-      return ::ncclAllReduce(call.send, call.receive, count, type, reduction, communicator_,
+      return ::ncclAllReduce(call.send, call.receive, count, type, reduction, communicator,
                              stream_);
     case parplan::Operation::kAllGather:
-      return ::ncclAllGather(call.send, call.receive, count, type, communicator_, stream_);
+      return ::ncclAllGather(call.send, call.receive, count, type, communicator, stream_);
     case parplan::Operation::kReduceScatter:
-      return ::ncclReduceScatter(call.send, call.receive, count, type, reduction, communicator_,
+      return ::ncclReduceScatter(call.send, call.receive, count, type, reduction, communicator,
                                  stream_);
     case parplan::Operation::kBroadcast:
       return ::ncclBroadcast(call.send == nullptr ? call.receive : call.send, call.receive, count,
-                             type, call.peer, communicator_, stream_);
+                             type, call.peer, communicator, stream_);
     case parplan::Operation::kSend:
-      return ::ncclSend(call.send, count, type, call.peer, communicator_, stream_);
+      return ::ncclSend(call.send, count, type, call.peer, communicator, stream_);
     case parplan::Operation::kReceive:
-      return ::ncclRecv(call.receive, count, type, call.peer, communicator_, stream_);
+      return ::ncclRecv(call.receive, count, type, call.peer, communicator, stream_);
     case parplan::Operation::kAllToAll:
-      return LaunchAllToAll(call);
+      return LaunchAllToAll(call, communicator);
     case parplan::Operation::kBarrier:
       // NCCL has none; a number is all-reduced instead.
-      return ::ncclAllReduce(number_, number_, 1, ncclFloat32, ncclSum, communicator_, stream_);
+      return ::ncclAllReduce(number_, number_, 1, ncclFloat32, ncclSum, communicator, stream_);
   }
   return ncclInvalidArgument;
 }
 
 absl::Status NcclCommunicator::Launch(absl::Span<const CollectiveCall> calls,
-                                      Operation& operation) {
+                                      ncclComm_t communicator, Operation& operation) {
   const char* const what = OperationName(calls.front().operation);
   PARPLAN_RETURN_IF_ERROR(operation.ready->Delay(stream_));
   if (operation.begun != nullptr) PARPLAN_RETURN_IF_ERROR(operation.begun->Record(stream_));
@@ -290,15 +291,14 @@ absl::Status NcclCommunicator::Launch(absl::Span<const CollectiveCall> calls,
       calls.size() > 1 || calls.front().operation == parplan::Operation::kAllToAll;
   ncclResult_t result = is_group ? ::ncclGroupStart() : ncclSuccess;
   for (const CollectiveCall& call : calls) {
-    if (result == ncclSuccess) result = LaunchCall(call);
+    if (result == ncclSuccess) result = LaunchCall(call, communicator);
   }
   if (is_group) {
     const ncclResult_t ended = ::ncclGroupEnd();
     if (result == ncclSuccess) result = ended;
   }
-  PARPLAN_RETURN_IF_ERROR(
-      NcclStatus(result, communicator_, absl::StrCat(what, " of ", group_.name)));
-  return absl::OkStatus();
+  // An abort during the call has freed the communicator.
+  return NcclStatus(result, nullptr, absl::StrCat(what, " of ", group_.name));
 }
 
 absl::Status NcclCommunicator::RecordEnd(Operation& operation) {
@@ -333,16 +333,19 @@ absl::StatusOr<std::unique_ptr<PendingWork>> NcclCommunicator::StartTogether(
   PARPLAN_RETURN_IF_ERROR(operation->ready->Record(device.queue().compute_stream()));
   operation->since = SteadyNow();
   absl::Status status;
+  ncclComm_t communicator = nullptr;
   {
     const std::lock_guard<std::timed_mutex> calling(calling_);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       PARPLAN_RETURN_IF_ERROR(failure_);
+      // The watching thread may take the member away during the call.
+      communicator = communicator_;
       if (running_.size() >= kMaxUnseenCount) status = Collect();
       running_.push_back(operation);
       for (const CollectiveCall& call : calls) Count(call);
     }
-    if (status.ok()) status = Launch(calls, *operation);
+    if (status.ok()) status = Launch(calls, communicator, *operation);
     const std::lock_guard<std::mutex> lock(mutex_);
     operation->is_launched = status.ok();
   }
@@ -426,7 +429,12 @@ void NcclCommunicator::Fail(const absl::Status& status) {
   }
   // The error is kept before the GPU continues, since aborted operations leave undefined results.
   if (!is_idle) group_.device->queue().Fail(status);
-  if (communicator != nullptr) static_cast<void>(::ncclCommAbort(communicator));
+  if (communicator == nullptr) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  aborting_ = std::thread([communicator, device = group_.device->queue().device()] {
+    static_cast<void>(::cudaSetDevice(device));
+    static_cast<void>(::ncclCommAbort(communicator));
+  });
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int color, int key) {
@@ -437,13 +445,18 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int color,
   group.id = absl::StrCat(group_.id, "/", split, ".", color);
   group.label = group.name;
   PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<NcclCommunicator> made, Create(std::move(group)));
+  ncclComm_t whole = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    PARPLAN_RETURN_IF_ERROR(failure_);
+    whole = communicator_;
+  }
   made->making_ = std::make_shared<Making>();
   made->making_->label = made->group_.label;
   made->making_->config.blocking = 1;
   made->making_->config.splitShare = 1;
   made->making_->config.commName = made->making_->label.c_str();
-  const auto make = [making = made->making_.get(), whole = communicator_, color,
-                     key](ncclComm_t* part) {
+  const auto make = [making = made->making_.get(), whole, color, key](ncclComm_t* part) {
     return ::ncclCommSplit(whole, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, part,
                            &making->config);
   };

@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -91,20 +92,23 @@ class NcclCommunicator : public Communicator, private NcclWatched {
   // writes a communicator; `aborts` ends those that wait if others do not come.
   absl::StatusOr<ncclComm_t> MakeWith(std::function<ncclResult_t(ncclComm_t*)> make,
                                       const std::function<void(ncclComm_t)>& aborts);
-  absl::Status Launch(absl::Span<const CollectiveCall> calls, Operation& operation);
+  absl::Status Launch(absl::Span<const CollectiveCall> calls, ncclComm_t communicator,
+                      Operation& operation);
   // Records the event at the operation's end, unless it is recorded. This is put off until a
   // caller waits or the next operation starts: an event that is not reached yet holds up what
   // shares a hardware queue with it, and a message may only be received after that.
   absl::Status RecordEnd(Operation& operation);
-  ncclResult_t LaunchCall(const CollectiveCall& call);
-  ncclResult_t LaunchAllToAll(const CollectiveCall& call);
+  ncclResult_t LaunchCall(const CollectiveCall& call, ncclComm_t communicator);
+  ncclResult_t LaunchAllToAll(const CollectiveCall& call, ncclComm_t communicator);
   void Count(const CollectiveCall& call);
   void Look() override;
   // Removes operations that have ended. Called with mutex_.
   absl::Status Collect() const;
   // Returns whether the oldest operation runs for too long. Called with mutex_.
   absl::Status CheckDeadline() const;
-  // Ends all operations with `status`, unless they have failed before.
+  // Ends all operations with `status`, unless they have failed before. Returns before NCCL has
+  // aborted them: an abort waits for what the GPU is doing, which may be to wait for an operation
+  // of another group that is still to be aborted.
   void Fail(const absl::Status& status);
   absl::Status failure() const;
   absl::Status Overdue(absl::string_view what) const;
@@ -119,12 +123,15 @@ class NcclCommunicator : public Communicator, private NcclWatched {
   // The ranks' meeting; keeps what NCCL refers to.
   std::shared_ptr<Making> making_;
 
-  // Held while NCCL is called, and by whoever ends its communicator.
+  // Held while NCCL is called, and by whoever takes its communicator away to end it; not longer
+  // than kCallPatience by the latter, who then goes on without it.
   std::timed_mutex calling_;
   // Guards the rest; taken after `calling_`.
   mutable std::mutex mutex_;
   ncclComm_t communicator_ = nullptr;
   absl::Status failure_;
+  // Aborts what was `communicator_`; joined by the destructor.
+  std::thread aborting_;
   // Those that have not been seen to end, oldest first.
   mutable std::deque<std::shared_ptr<Operation>> running_;
   mutable CommunicatorStats stats_;

@@ -92,8 +92,9 @@ void NcclDevice::Watch(NcclWatched* watched) {
 }
 
 void NcclDevice::Forget(NcclWatched* watched) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   watched_.erase(watched);
+  changed_.wait(lock, [&] { return looked_at_ != watched; });
 }
 
 void NcclDevice::Work() {
@@ -101,7 +102,16 @@ void NcclDevice::Work() {
   if (!status.ok()) queue_.Fail(status);
   std::unique_lock<std::mutex> lock(mutex_);
   while (!changed_.wait_for(lock, kLook, [this] { return is_ending_; })) {
-    for (NcclWatched* const watched : watched_) watched->Look();
+    const std::vector<NcclWatched*> all(watched_.begin(), watched_.end());
+    for (NcclWatched* const watched : all) {
+      if (!watched_.contains(watched)) continue;
+      looked_at_ = watched;
+      lock.unlock();
+      watched->Look();
+      lock.lock();
+      looked_at_ = nullptr;
+      changed_.notify_all();
+    }
   }
 }
 

@@ -22,7 +22,9 @@
 namespace parplan::cuda {
 
 // An object that the thread watches. `Look` finds out whether operations have failed or take too
-// long, and ends them then. Called on the watching thread; it must not call `Watch` or `Forget`.
+// long, and ends them then. Called on the watching thread, which holds no lock meanwhile; other
+// objects are looked at when it returns, so it must not wait for one of them. It must not call
+// `Forget`.
 class NcclWatched {
  public:
   virtual ~NcclWatched() = default;
@@ -71,8 +73,8 @@ class NcclDevice {
   absl::StatusOr<std::unique_ptr<Event>> TakeEvent(bool is_timed = false);
 
   // Has `watched` looked at every 100 ms from now on, until `Forget` returns, which waits for a
-  // look under way and does nothing for one that is not watched. REQUIRES, unchecked: `Forget`
-  // comes before `watched` is destroyed.
+  // look at it under way and does nothing for one that is not watched. A look at another object
+  // delays neither. REQUIRES, unchecked: `Forget` comes before `watched` is destroyed.
   void Watch(NcclWatched* watched);
   void Forget(NcclWatched* watched);
 
@@ -92,6 +94,8 @@ class NcclDevice {
   std::condition_variable changed_;
   // Guarded by mutex_.
   std::set<NcclWatched*> watched_;
+  // The one that is being looked at; null between looks.
+  NcclWatched* looked_at_ = nullptr;
   bool is_ending_ = false;
   std::thread thread_;
 };

@@ -5,6 +5,7 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -15,6 +16,7 @@
 #include "executor/device/cuda/cuda_device.h"
 #include "executor/device/cuda/cuda_status.h"
 #include "executor/device/cuda/cudnn_attention.h"
+#include "executor/device/cuda/device_code.h"
 
 namespace parplan::cuda {
 namespace {
@@ -48,6 +50,24 @@ std::vector<std::pair<std::string, std::string>> Libraries() {
   return libraries;
 }
 
+// Returns why the plugin does not serve a device; empty if it does, or if CUDA does not say. Makes
+// no context.
+std::string MissingCode(int device) {
+  int major = 0;
+  int minor = 0;
+  std::array<char, 32> bus = {};
+  if (::cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+      ::cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess ||
+      ::cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device) != cudaSuccess) {
+    static_cast<void>(::cudaGetLastError());
+    return "";
+  }
+  const int capability = major * 10 + minor;
+  if (HasCodeFor(PARPLAN_CUDA_ARCHITECTURES, capability)) return "";
+  return NoCodeText(absl::StrCat("GPU ", device, " (", bus.data(), ")"), capability,
+                    PARPLAN_CUDA_ARCHITECTURES);
+}
+
 class CudaBackend : public DeviceBackend {
  public:
   CudaBackend(int device_count, const BackendOptions& options)
@@ -69,6 +89,8 @@ class CudaBackend : public DeviceBackend {
       return absl::InvalidArgumentError(
           absl::StrCat("device ", device, ": the cuda back end has ", device_count_, " devices"));
     }
+    const std::string missing = MissingCode(device);
+    if (!missing.empty()) return absl::FailedPreconditionError(missing);
     return CudaDevice::Open(device, groups_, attention_);
   }
 
@@ -108,7 +130,14 @@ PluginFindings Look() {
   } else if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
     findings.state = PluginState::kNoDevice;
   } else if (error == cudaSuccess) {
-    findings.state = PluginState::kReady;
+    // A node may have a small GPU for its screen beside those that compute.
+    std::string missing;
+    for (int device = 0; device < count; ++device) {
+      missing = MissingCode(device);
+      if (missing.empty()) break;
+    }
+    findings.state = missing.empty() ? PluginState::kReady : PluginState::kFailed;
+    std::snprintf(findings.text, sizeof(findings.text), "%s", missing.c_str());
   } else {
     std::snprintf(findings.text, sizeof(findings.text), "%s, %s", cudaGetErrorName(error),
                   cudaGetErrorString(error));

@@ -186,9 +186,15 @@ class LayerKernels {
   virtual void SwigluBackward(const void* x, const void* dy, void* dx, int64_t row_count,
                               int64_t row_size) = 0;
 
+  // Returns whether these kernels compute attention of this shape, forward and backward:
+  // UNIMPLEMENTED with the reason if they do not. It may take seconds, so it is asked once a layer,
+  // before the first step.
+  virtual absl::Status CheckAttention(const AttentionShape& shape) {
+    static_cast<void>(shape);
+    return absl::OkStatus();
+  }
   // Computes softmax attention scaled by 1 / sqrt(head_size). `kept` is [sample][head][query], the
-  // logarithms of the sums of exponentials. On a GPU heads have at most 128 elements
-  // (UNIMPLEMENTED).
+  // logarithms of the sums of exponentials. REQUIRES: `CheckAttention(shape)`.
   virtual void Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
                          void* output, void* kept) = 0;
   // Computes the gradients dq, dk and dv, which have the layouts of q, k and v. If `output` and

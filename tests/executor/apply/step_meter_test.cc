@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/executor/device/kernels/wrapped_kernels.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -125,6 +126,68 @@ TEST_F(StepMeterTest, SeparatesComputingFromWaitingByGroup) {
   absl::Duration sum;
   for (const absl::Duration phase : w.phases) sum += phase;
   EXPECT_EQ(w.median_step, sum);
+}
+
+// A device that computes while the host waits: calls take no time, `Synchronize` all that was
+// queued before it.
+class AsynchronousKernels : public WrappedKernels {
+ public:
+  explicit AsynchronousKernels(FakeClock& clock)
+      : WrappedKernels(MakeCpuKernels(ElementType::kFloat32)), clock_(clock) {}
+  void Queue(absl::Duration time) { queued_ += time; }
+  absl::Status Synchronize() override {
+    clock_.Pass(std::exchange(queued_, absl::ZeroDuration()));
+    ++synchronize_count;
+    return absl::OkStatus();
+  }
+  int synchronize_count = 0;
+
+ private:
+  FakeClock& clock_;
+  absl::Duration queued_;
+};
+
+class QueuedGroup : public FakeGroup {
+ public:
+  QueuedGroup(FakeClock& clock, AsynchronousKernels& kernels, absl::Duration time)
+      : FakeGroup(clock, absl::ZeroDuration()), kernels_(kernels), time_(time) {}
+  absl::StatusOr<std::unique_ptr<PendingWork>> Start(const CollectiveCall& call) override {
+    kernels_.Queue(time_);
+    return FakeGroup::Start(call);
+  }
+
+ private:
+  AsynchronousKernels& kernels_;
+  const absl::Duration time_;
+};
+
+TEST_F(StepMeterTest, LayersOfAnAsynchronousDeviceAreTimedWithoutTheirCollectives) {
+  AsynchronousKernels kernels(clock_);
+  StepMeter meter(
+      {.window_step_count = 2, .kernels = &kernels, .now = [this] { return clock_.now; }}, pool_);
+  const auto tensor = meter.Meter("tensor", {0, 1},
+                                  std::make_unique<QueuedGroup>(clock_, kernels, 4 * kMillisecond));
+  std::optional<StepWindow> window;
+  for (int step = 0; step < 2; ++step) {
+    meter.BeginStep(step);
+    float x = 0;
+    meter.Enter(TrainerPhase::kForward, 0);
+    kernels.Queue(10 * kMillisecond);
+    ASSERT_OK(tensor->AllReduce(ElementType::kFloat32, &x, 1));
+    kernels.Queue(5 * kMillisecond);
+    meter.Enter(TrainerPhase::kBackward, 0);
+    kernels.Queue(20 * kMillisecond);
+    ASSERT_OK(tensor->AllReduce(ElementType::kFloat32, &x, 1));
+    meter.Enter(TrainerPhase::kOutside, -1);
+    // Only the first step of a window waits for the device.
+    if (step == 0) kernels.synchronize_count = 0;
+    window = meter.EndStep();
+  }
+  EXPECT_EQ(kernels.synchronize_count, 0);
+  ASSERT_TRUE(window.has_value());
+  EXPECT_EQ((*window)[StepPhase::kForward], 15 * kMillisecond);
+  EXPECT_EQ((*window)[StepPhase::kBackward], 20 * kMillisecond);
+  EXPECT_EQ((*window)[StepPhase::kTensorParallel], 8 * kMillisecond);
 }
 
 TEST_F(StepMeterTest, PendingWorkCountsWhereItIsWaitedFor) {

@@ -66,14 +66,10 @@ class SpoolFolder {
   std::string path_;
 };
 
-// The calls of one operation, on two threads in a real NCCL: the host's event begins and ends,
-// then the device's channels are seen. Nanoseconds.
-template <typename Profiler, typename Event>
-void RunOperation(const Profiler& profiler, void* context, Event event, int channels,
-                  uint64_t begin, uint64_t end) {
-  void* handle = nullptr;
-  ASSERT_EQ(profiler.start(context, &handle, &event), nccl::kSuccess);
-  if (handle != nullptr) profiler.stop(handle);
+// The channels of an operation as the device runs them. Nanoseconds.
+template <typename Event, typename Profiler>
+void RunChannels(const Profiler& profiler, void* context, void* handle, int channels,
+                 uint64_t begin, uint64_t end) {
   for (int channel = 0; channel < channels; ++channel) {
     Event kernel;
     std::memset(static_cast<void*>(&kernel), 0, sizeof(kernel));
@@ -90,6 +86,17 @@ void RunOperation(const Profiler& profiler, void* context, Event event, int chan
     profiler.record_state(channel_handle, nccl::kKernelChannelStop, &arguments);
     profiler.stop(channel_handle);
   }
+}
+
+// The calls of one operation, on two threads in a real NCCL: the host's event begins and ends,
+// then the device's channels are seen. Nanoseconds.
+template <typename Profiler, typename Event>
+void RunOperation(const Profiler& profiler, void* context, Event event, int channels,
+                  uint64_t begin, uint64_t end) {
+  void* handle = nullptr;
+  ASSERT_EQ(profiler.start(context, &handle, &event), nccl::kSuccess);
+  if (handle != nullptr) profiler.stop(handle);
+  RunChannels<Event>(profiler, context, handle, channels, begin, end);
 }
 
 template <typename Event>

@@ -121,6 +121,51 @@ TEST(NcclProfiler, TheDistanceOfRanksIsKnownOrNothingIsSaid) {
   unsetenv("LOCAL_WORLD_SIZE");
 }
 
+// NCCL 2.28 has no event of an all-to-all but sends and receives, which begin on the device when
+// all of the group have been queued.
+TEST(NcclProfiler, SendsOfAnAllToAllAreNoMessages) {
+  const SpoolFolder folder;
+  {
+    const OpenPlugin plugin;
+    const nccl::ProfilerV5& profiler = plugin.v5();
+    void* context = nullptr;
+    int mask = 0;
+    ASSERT_EQ(profiler.init(&context, 1, &mask, nullptr, 1, 4, 0, nullptr), nccl::kSuccess);
+    for (int round = 0; round < 2; ++round) {
+      std::vector<void*> handles;
+      for (int peer = 1; peer < 4; ++peer) {
+        for (const char* function : {"Send", "Recv"}) {
+          EventV5 event = PointToPoint<EventV5>(function, peer, 10);
+          void* handle = nullptr;
+          ASSERT_EQ(profiler.start(context, &handle, &event), nccl::kSuccess);
+          if (handle != nullptr) handles.push_back(handle);
+        }
+      }
+      for (void* const handle : handles) RunChannels<EventV5>(profiler, context, handle, 1, 1, 9);
+    }
+    EXPECT_EQ(profiler.finalize(context), nccl::kSuccess);
+  }
+  EXPECT_THAT(WindowSpool(folder.path()).Take(), IsEmpty());
+}
+
+// NCCL passes the address of one mask for all communicators.
+TEST(NcclProfiler, ACommunicatorThatIsNotRecordedBlindsNoOther) {
+  const SpoolFolder folder;
+  const OpenPlugin plugin;
+  const nccl::ProfilerV5& profiler = plugin.v5();
+  void* first = nullptr;
+  int mask = 0;
+  ASSERT_EQ(profiler.init(&first, 1, &mask, nullptr, 1, 4, 0, nullptr), nccl::kSuccess);
+  const int recorded = mask;
+  unsetenv("PARPLAN_PASSIVE_SPOOL");
+  void* second = nullptr;
+  ASSERT_EQ(profiler.init(&second, 2, &mask, nullptr, 1, 4, 0, nullptr), nccl::kSuccess);
+  EXPECT_EQ(second, nullptr);
+  EXPECT_NE(recorded, 0);
+  EXPECT_EQ(mask, recorded);
+  EXPECT_EQ(profiler.finalize(first), nccl::kSuccess);
+}
+
 TEST(NcclProfiler, WithoutAFolderNothingIsAskedFor) {
   unsetenv("PARPLAN_PASSIVE_SPOOL");
   const OpenPlugin plugin;

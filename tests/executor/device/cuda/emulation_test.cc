@@ -24,16 +24,23 @@ std::unique_ptr<KernelSubject> MakeSubject(const SubjectChoice& choice, std::str
 
 namespace {
 
-TEST(Emulation, HeadsThatAreTooLargeAreToldInTheEnd) {
-  const auto subject = MakeEmulatedKernels(ElementType::kFloat32, false);
+TEST(Emulation, HeadsThatAreTooLargeAreRefusedWhereTheyAreAskedFor) {
+  const auto subject = MakeEmulatedKernels(ElementType::kBfloat16, false);
+  AttentionShape shape = {.sample_count = 1,
+                          .query_count = 1,
+                          .key_count = 1,
+                          .head_count = 1,
+                          .key_value_head_count = 1,
+                          .head_size = 128};
+  EXPECT_OK(subject->kernels().CheckAttention(shape));
+  shape.head_size = 129;
+  EXPECT_THAT(subject->kernels().CheckAttention(shape),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       testing::AllOf(testing::HasSubstr("head_size: is 129"),
+                                      testing::HasSubstr("cuDNN"))));
+  // Who does not ask is told in the end.
   float number = 0.0f;
-  subject->kernels().Attention({.sample_count = 1,
-                                .query_count = 1,
-                                .key_count = 1,
-                                .head_count = 1,
-                                .key_value_head_count = 1,
-                                .head_size = 129},
-                               &number, &number, &number, &number, &number);
+  subject->kernels().Attention(shape, &number, &number, &number, &number, &number);
   EXPECT_THAT(subject->kernels().Synchronize(),
               StatusIs(absl::StatusCode::kUnimplemented, testing::HasSubstr("head_size")));
 }

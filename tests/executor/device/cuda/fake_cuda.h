@@ -33,6 +33,11 @@ struct FakeNccl {
   std::atomic<ncclResult_t> make_result = ncclSuccess;
   // Asynchronous error of an existing communicator.
   std::atomic<ncclResult_t> state = ncclSuccess;
+  // An abort returns only when so many have begun, as where operations of several communicators
+  // wait for each other on a GPU.
+  std::atomic<int> aborts_at_once = 1;
+  // Operations do not return until their communicator is aborted, as where NCCL waits for others.
+  std::atomic<bool> calls_block = false;
   // Counts of communicators of one rank, of those among them whose group has had no call, and of
   // operations given to streams, a group call as one.
   std::atomic<int> made = 0;

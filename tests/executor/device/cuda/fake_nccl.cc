@@ -150,6 +150,8 @@ struct ncclComm {
   int split_count = 0;
   bool is_made = false;
   bool is_aborted = false;
+  // Calls that wait for others.
+  int caller_count = 0;
   parplan::Launches launches;
 };
 
@@ -177,6 +179,14 @@ ncclComm_t Join(std::shared_ptr<Clique> clique, int rank, int size) {
 }
 
 ncclResult_t Put(ncclComm_t comm, const Call& call, cudaStream_t stream) {
+  if (TheFakeNccl().calls_block) {
+    std::unique_lock<std::mutex> lock(parplan::fake::mutex);
+    ++comm->caller_count;
+    parplan::fake::changed.wait(lock, [&] { return comm->is_aborted; });
+    --comm->caller_count;
+    parplan::fake::changed.notify_all();
+    return ncclInternalError;
+  }
   parplan::group_calls.push_back({comm, call});
   parplan::group_stream = stream;
   if (parplan::group_depth > 0) return ncclSuccess;
@@ -200,12 +210,17 @@ ncclResult_t EndLocked(ncclComm_t comm) {
 }
 
 ncclResult_t End(ncclComm_t comm) {
-  const std::lock_guard<std::mutex> lock(parplan::fake::mutex);
+  std::unique_lock<std::mutex> lock(parplan::fake::mutex);
   if (!comm->is_made) {
     // The thread that makes it sees this, and destroys it.
     comm->is_aborted = true;
     parplan::fake::changed.notify_all();
     return ncclSuccess;
+  }
+  if (comm->caller_count > 0) {
+    comm->is_aborted = true;
+    parplan::fake::changed.notify_all();
+    parplan::fake::changed.wait(lock, [&] { return comm->caller_count == 0; });
   }
   EndLocked(comm);
   delete comm;
@@ -302,7 +317,13 @@ ncclResult_t ncclCommCount(ncclComm_t comm, int* size) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  ++TheFakeNccl().aborted;
+  {
+    std::unique_lock<std::mutex> lock(parplan::fake::mutex);
+    ++TheFakeNccl().aborted;
+    parplan::fake::changed.notify_all();
+    parplan::fake::changed.wait(
+        lock, [] { return TheFakeNccl().aborted >= TheFakeNccl().aborts_at_once; });
+  }
   return End(comm);
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) { return End(comm); }

@@ -173,6 +173,8 @@ void ResetFakes() {
   FakeNccl& fake = TheFakeNccl();
   fake.make_result = ncclSuccess;
   fake.state = ncclSuccess;
+  fake.aborts_at_once = 1;
+  fake.calls_block = false;
   for (std::atomic<int>* const count :
        {&fake.made, &fake.ended, &fake.aborted, &fake.unused, &fake.operations}) {
     *count = 0;

@@ -72,11 +72,12 @@ class NcclCommunicatorTest : public testing::Test {
     });
   }
   static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Make(NcclDevice& device,
-                                                                RankContext& fabric) {
-    return NcclCommunicator::Create({.purpose = "all",
-                                     .name = "all",
-                                     .label = "all stride=1",
-                                     .id = "all#0",
+                                                                RankContext& fabric,
+                                                                const std::string& name = "all") {
+    return NcclCommunicator::Create({.purpose = name,
+                                     .name = name,
+                                     .label = name + " stride=1",
+                                     .id = name + "#0",
                                      .rank = fabric.rank(),
                                      .size = fabric.world_size(),
                                      .job = &fabric,
@@ -217,6 +218,56 @@ TEST_F(NcclCommunicatorTest, AnOperationThatOthersDoNotCallEndsAtTheDeadline) {
                 StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("all-reduce of all")));
     EXPECT_OK(job.Publish("over", "yes"));
   });
+}
+
+// On a GPU an abort may wait for a kernel that waits for one of another group. Each has to be
+// aborted while the other's abort is under way.
+TEST_F(NcclCommunicatorTest, AnAbortThatWaitsForAnotherGroupsAbortHoldsUpNothing) {
+  RunRanks(2, {.spin_count = 50}, [](JobFabric& fabric) {
+    TestContext job(fabric);
+    ASSERT_OK_AND_ASSIGN(const auto queue, CudaQueue::Create(fabric.rank()));
+    NcclDevice device(*queue);
+    ASSERT_OK_AND_ASSIGN(const auto one, Make(device, job, "one"));
+    ASSERT_OK_AND_ASSIGN(const auto two, Make(device, job, "two"));
+    for (const auto* const group : {&one, &two}) ASSERT_OK((*group)->Warm());
+    if (fabric.rank() == 1) {
+      EXPECT_OK(job.Await("over").status());
+      return;
+    }
+    TheFakeNccl().aborts_at_once = 2;
+    Floats sum = {1.0f, 1.0f};
+    // Rank 1 calls neither.
+    ASSERT_OK_AND_ASSIGN(const auto first, one->Start({.operation = Operation::kAllReduce,
+                                                       .type = kType,
+                                                       .count = 1,
+                                                       .send = &sum[0],
+                                                       .receive = &sum[0]}));
+    ASSERT_OK_AND_ASSIGN(const auto second, two->Start({.operation = Operation::kAllReduce,
+                                                        .type = kType,
+                                                        .count = 1,
+                                                        .send = &sum[1],
+                                                        .receive = &sum[1]}));
+    job.is_hasty = true;
+    while (!first->IsDone() || !second->IsDone()) std::this_thread::yield();
+    EXPECT_THAT(first->Wait(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+    EXPECT_THAT(second->Wait(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+    EXPECT_THAT(queue->Synchronize(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+    EXPECT_OK(job.Publish("over", "yes"));
+  });
+}
+
+// NCCL may itself wait for others within a call, for example to connect to them.
+TEST_F(NcclCommunicatorTest, ACallThatDoesNotReturnIsAbortedAtTheDeadline) {
+  OnRanks(1, [](NcclCommunicator& group, CudaQueue& queue, TestContext& job) {
+    TheFakeNccl().calls_block = true;
+    job.is_hasty = true;
+    float number = 0.0f;
+    EXPECT_THAT(group.AllReduce(kType, &number, 1),
+                StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("all-reduce of all")));
+    EXPECT_THAT(queue.Synchronize(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+    TheFakeNccl().calls_block = false;
+  });
+  EXPECT_EQ(TheFakeNccl().aborted, 1);
 }
 
 // Who has waited on the device alone may leave before it has got there.

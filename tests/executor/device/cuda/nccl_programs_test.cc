@@ -71,7 +71,8 @@ class RankOfJob : public RankContext {
 // Compute nothing: only the order of work on the device matters here.
 class SilentKernels : public LayerKernels {
  public:
-  explicit SilentKernels(Device& device) : device_(device) {}
+  explicit SilentKernels(Device& device, bool attends = true)
+      : device_(device), attends_(attends) {}
   ElementType type() const override { return ElementType::kFloat32; }
   absl::Status Synchronize() override { return device_.Synchronize(); }
   absl::Status CopyFromHost(const void* host, void* device, int64_t byte_count) override {
@@ -97,6 +98,10 @@ class SilentKernels : public LayerKernels {
   void GeluBackward(const void*, const void*, void*, int64_t) override {}
   void Swiglu(const void*, void*, int64_t, int64_t) override {}
   void SwigluBackward(const void*, const void*, void*, int64_t, int64_t) override {}
+  absl::Status CheckAttention(const AttentionShape& shape) override {
+    if (attends_) return absl::OkStatus();
+    return absl::UnimplementedError(absl::StrCat("heads of ", shape.head_size));
+  }
   void Attention(const AttentionShape&, const void*, const void*, const void*, void*,
                  void*) override {}
   void AttentionBackward(const AttentionShape&, const void*, const void*, const void*, const void*,
@@ -118,6 +123,7 @@ class SilentKernels : public LayerKernels {
 
  private:
   Device& device_;
+  const bool attends_;
 };
 
 struct Counts {
@@ -223,6 +229,31 @@ TEST(NcclPrograms, ATensorParallelStepWaitsOnceAndCallsNcclOnceACollective) {
   // Embedding 1; 6 layers, 2 each way; head 3 and its inputs' gradients; the loss; for each
   // micro-batch, of which there is one.
   EXPECT_LE(counts.operations, ranks * (1 + 6 * 4 + 4 + 1));
+}
+
+// Attention without kernels is refused before any operation of a step, not within it.
+TEST(NcclPrograms, AttentionThatADeviceDoesNotHaveIsRefusedBeforeTheFirstStep) {
+  ResetFakes();
+  const PlanCase c = PlanCases().front();
+  Job shared;
+  RankOfJob job(shared, 0, 1);
+  ASSERT_OK_AND_ASSIGN(const auto device, CudaDevice::Open(0, GroupTransport::kNative));
+  SilentKernels kernels(*device, /*attends=*/false);
+  ArrayPool pool(device->memory());
+  const std::unique_ptr<TokenSource> tokens = MakeSyntheticTokens(96, 7);
+  const ModelSpec model = c.Model();
+  ASSERT_OK_AND_ASSIGN(const RankProgram program, RankProgram::Create(c.plan, model, 0));
+  EXPECT_THAT(RankTrainer::Create(program, model,
+                                  {.kernels = &kernels,
+                                   .pool = &pool,
+                                   .tokens = tokens.get(),
+                                   .make_group =
+                                       [&](const GroupSpec& group) {
+                                         return device->MakeGroup(job, group.purpose, group.ranks);
+                                       }})
+                  .status(),
+              StatusIs(absl::StatusCode::kUnimplemented, testing::HasSubstr("heads of")));
+  EXPECT_EQ(TheFakeNccl().operations, 0);
 }
 
 }  // namespace
