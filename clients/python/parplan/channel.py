@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from parplan.errors import Error, field_error, make_error
 from parplan.wire import messages
@@ -21,12 +22,16 @@ from parplan.wire import messages
 _Answer = TypeVar("_Answer")
 
 # Repeated are the calls of a server that is not there and of one that ends: a call that races its
-# shutdown gets CANCELLED. The numbers are those of clients/cpp/retry.h.
+# shutdown gets CANCELLED. The numbers are those of clients/cpp/retry.h. A pause is at least the
+# `RetryInfo` of the server; a call whose time ends before that is not repeated.
 _ATTEMPTS = 4
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 2.0
 _PAUSE_FACTOR = 3
 _RETRIED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+
+_ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+_RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 
 _MAX_RECEIVE_BYTES = 64 << 20
 _MAX_METADATA_BYTES = 64 << 10
@@ -188,11 +193,12 @@ def _retried(attempt: Callable[[float], _Answer], timeout: float, is_idempotent:
         try:
             return attempt(max(end - time.monotonic(), 0.0))
         except grpc.RpcError as error:
-            wait = pause * random.uniform(0.8, 1.2)
+            found = error_of(error)
+            wait = max(pause * random.uniform(0.8, 1.2), found.retry_seconds or 0.0)
             if (not is_idempotent or number == _ATTEMPTS or error.code() not in _RETRIED
                     or time.monotonic() + wait >= end):
-                raise _with_earlier_cause(error_of(error), earlier) from None
-            earlier = error_of(error)
+                raise _with_earlier_cause(found, earlier) from None
+            earlier = found
             time.sleep(wait)
             pause = min(pause * _PAUSE_FACTOR, _LONGEST_PAUSE_SECONDS)
     raise AssertionError("the last attempt returns or raises")
@@ -206,17 +212,24 @@ def _with_earlier_cause(error: Error, earlier: Error | None) -> Error:
     cause = error if error.reason else earlier
     return make_error(error.code, cause.reason,
                       f"{error.message}; the attempt before ended with {earlier.code}: "
-                      f"{earlier.message}", cause.metadata)
+                      f"{earlier.message}", cause.metadata, cause.retry_seconds)
 
 
 def error_of(error: Any) -> Error:
     """Returns the error of a failed call: of the class of its reason if the server gave one."""
     code, message = error.code().name, error.details() or ""
     details = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin")
+    reason, metadata, retry_seconds = "", {}, None
     if details is not None:
-        status = messages.RpcStatus.FromString(details)
-        for detail in status.details:
-            if detail.type_url == "type.googleapis.com/google.rpc.ErrorInfo":
-                info = messages.ErrorInfo.FromString(detail.value)
-                return make_error(code, info.reason, message, dict(info.metadata))
-    return Error(message or code, code=code)
+        try:
+            for detail in messages.RpcStatus.FromString(details).details:
+                if detail.type_url == _ERROR_INFO and not reason:
+                    info = messages.ErrorInfo.FromString(detail.value)
+                    reason, metadata = info.reason, dict(info.metadata)
+                elif detail.type_url == _RETRY_INFO:
+                    delay = messages.RetryInfo.FromString(detail.value).retry_duration
+                    retry_seconds = max(delay.seconds + delay.nanos / 1e9, 0.0)
+        except DecodeError:
+            # A proxy may cut the details; code and message are as they were.
+            pass
+    return make_error(code, reason, message or code, metadata, retry_seconds)

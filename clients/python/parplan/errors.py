@@ -12,15 +12,19 @@ from collections.abc import Mapping
 
 class Error(Exception):
     """An error. `code` is a canonical gRPC code such as "INVALID_ARGUMENT", `reason` the name of an
-    `ErrorReason` or empty, `metadata` the facts that the reason names, `message` one sentence."""
+    `ErrorReason` or empty, `metadata` the facts that the reason names, `message` one sentence.
+    `retry_seconds` is the time after which the same call may succeed, from the `RetryInfo` of the
+    server, or None if the server named none."""
 
     def __init__(self, message: str, *, code: str = "UNKNOWN", reason: str = "",
-                 metadata: Mapping[str, str] | None = None) -> None:
+                 metadata: Mapping[str, str] | None = None,
+                 retry_seconds: float | None = None) -> None:
         super().__init__(f"{reason}: {message}" if reason else message)
         self.message = message
         self.code = code
         self.reason = reason
         self.metadata = dict(metadata or {})
+        self.retry_seconds = retry_seconds
 
 
 class SpecInvalid(Error):
@@ -143,10 +147,11 @@ CLASS_OF_REASON: dict[str, type[Error]] = {
 
 
 def make_error(code: str, reason: str, message: str,
-               metadata: Mapping[str, str] | None = None) -> Error:
+               metadata: Mapping[str, str] | None = None,
+               retry_seconds: float | None = None) -> Error:
     """Returns an error of the class of `reason`, or an `Error` for a reason of a later release."""
     kind = CLASS_OF_REASON.get(reason, Error)
-    return kind(message, code=code, reason=reason, metadata=metadata)
+    return kind(message, code=code, reason=reason, metadata=metadata, retry_seconds=retry_seconds)
 
 
 def field_error(reason: str, field: str, rule: str) -> Error:

@@ -10,12 +10,30 @@ import grpc
 from parplan.wire import messages
 
 
+def status_of(code: grpc.StatusCode, reason: str, retry_seconds: float | None = None) -> bytes:
+    """Returns the details of an error as server/rpc/status_to_grpc.cc writes them."""
+    made = messages.RpcStatus(code=code.value[0], message="not now")
+    made.details.add(type_url="type.googleapis.com/google.rpc.ErrorInfo",
+                     value=messages.ErrorInfo(reason=reason, domain="parplan").SerializeToString())
+    if retry_seconds is not None:
+        retry = messages.RetryInfo()
+        retry.retry_duration.seconds = int(retry_seconds)
+        retry.retry_duration.nanos = round(retry_seconds % 1 * 1e9)
+        made.details.add(type_url="type.googleapis.com/google.rpc.RetryInfo",
+                         value=retry.SerializeToString())
+    return made.SerializeToString()
+
+
 class Executions:
     """Takes windows under an address. A context manager."""
 
-    def __init__(self, address: str, failures: list[tuple[str, grpc.StatusCode]] = ()) -> None:
-        """`failures` are methods with the codes of their next calls, in order."""
+    def __init__(self, address: str, failures: list[tuple] = ()) -> None:
+        """`failures` are methods with the codes of their next calls, in order; after the code may
+        stand the name of an `ErrorReason`, and the seconds of a `RetryInfo`."""
         self.windows: list[object] = []
+        # Calls that failed, and windows in each stream of windows, whether it failed or not.
+        self.failed: list[str] = []
+        self.streams: list[list[int]] = []
         self.request_ids: set[str] = set()
         self.start_times: set[int] = set()
         self.ended: list[str] = []
@@ -48,10 +66,14 @@ class Executions:
 
     def _may_fail(self, method: str, context: object) -> None:
         with self._lock:
-            code = (self._failures.pop(0)[1] if self._failures and self._failures[0][0] == method
-                    else None)
-        if code is not None:
-            context.abort(code, "not now")
+            if not self._failures or self._failures[0][0] != method:
+                return
+            _, code, *details = self._failures.pop(0)
+            self.failed.append(method)
+        if details:
+            context.set_trailing_metadata(
+                (("grpc-status-details-bin", status_of(code, *details)),))
+        context.abort(code, "not now")
 
     def _create(self, request, context):
         with self._lock:
@@ -62,6 +84,7 @@ class Executions:
 
     def _report(self, requests, context):
         windows = [one.window for one in requests]
+        self.streams.append([one.first_step for one in windows])
         self._may_fail("ReportMetrics", context)
         self.windows += windows
         return messages.ReportMetricsResponse(stored_window_count=len(windows))

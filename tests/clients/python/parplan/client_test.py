@@ -190,10 +190,10 @@ def test_settings_that_cannot_work_are_named(tmp_path):
 class Failure(grpc.RpcError):
     """How an attempt ended."""
 
-    def __init__(self, code, details):
+    def __init__(self, code, details, metadata=()):
         super().__init__()
         self.code, self.details = lambda: code, lambda: details
-        self.trailing_metadata = lambda: ()
+        self.trailing_metadata = lambda: metadata
 
 
 def test_a_deadline_that_passes_keeps_what_the_server_said_before():
@@ -208,6 +208,46 @@ def test_a_deadline_that_passes_keeps_what_the_server_said_before():
     assert raised.value.code == "DEADLINE_EXCEEDED"
     assert raised.value.message == ("Deadline Exceeded; the attempt before ended with UNAVAILABLE: "
                                     "PostgreSQL does not answer")
+
+
+def status_details(*details):
+    return (("grpc-status-details-bin", messages.RpcStatus(details=[
+        {"type_url": f"type.googleapis.com/google.rpc.{name}", "value": one.SerializeToString()}
+        for name, one in details]).SerializeToString()),)
+
+
+@pytest.mark.parametrize("timeout, attempts", [(60.0, 4), (1.0, 1)])
+def test_a_pause_is_as_long_as_the_server_says(monkeypatch, timeout, attempts):
+    """The third pause would be longer than the delay of half a second; a call that ends before the
+    delay is not repeated."""
+    info = messages.ErrorInfo(reason="STORE_UNAVAILABLE", metadata={"cause": "the disk is full"})
+    retry = messages.RetryInfo()
+    retry.retry_duration.seconds, retry.retry_duration.nanos = divmod(
+        int((0.5 if timeout > 1 else 2) * 1e9), 10**9)
+    failure = Failure(grpc.StatusCode.UNAVAILABLE, "disk full",
+                      status_details(("ErrorInfo", info), ("RetryInfo", retry)))
+    pauses, calls = [], []
+
+    def attempt(_):
+        calls.append(None)
+        raise failure
+
+    monkeypatch.setattr(channel.time, "sleep", pauses.append)
+    with pytest.raises(parplan.errors.StoreUnavailable) as raised:
+        channel._retried(attempt, timeout, True)
+    assert len(calls) == attempts
+    assert raised.value.retry_seconds == (0.5 if timeout > 1 else 2)
+    assert raised.value.metadata == {"cause": "the disk is full"}
+    assert pauses[:2] == [0.5, 0.5][:attempts - 1]
+    assert all(one >= 0.5 for one in pauses)
+
+
+def test_details_that_a_proxy_cut_leave_code_and_message():
+    whole = status_details(("ErrorInfo", messages.ErrorInfo(reason="QUOTA_EXCEEDED")))[0][1]
+    found = channel.error_of(Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "no room",
+                                     (("grpc-status-details-bin", whole[:-3]),)))
+    assert (found.code, found.message) == ("RESOURCE_EXHAUSTED", "no room")
+    assert found.retry_seconds is None
 
 
 class Flaky:
