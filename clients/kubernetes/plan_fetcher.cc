@@ -59,6 +59,19 @@ std::string RequestIdOf(const std::string& job_id, const std::string& question, 
 
 }  // namespace
 
+absl::Status CheckTrustLife(const TrustBundle& trust, const std::string& path, absl::Time now) {
+  if (trust.CheckLife(now).ok()) return absl::OkStatus();
+  const std::string expire_time =
+      absl::FormatTime(absl::RFC3339_sec, trust.version()->expire_time, absl::UTCTimeZone());
+  return MakeError(
+      absl::StatusCode::kPermissionDenied, Reason::kSignatureInvalid,
+      absl::StrCat("the trust bundle `", path, "`, number ", trust.version()->sequence,
+                   ", expired at ", expire_time,
+                   ", and no new plan is taken by it; get the present one from the owner of the "
+                   "cluster (`parplan-server keys bundle`) and put it in its place"),
+      {{"expireTime", expire_time}, {"sequence", absl::StrCat(trust.version()->sequence)}});
+}
+
 ExpectedAudience PlanFetcher::Audience(const std::string& job_id) const {
   ExpectedAudience expected;
   expected.cluster = wanted_.cluster;
@@ -67,10 +80,12 @@ ExpectedAudience PlanFetcher::Audience(const std::string& job_id) const {
   return expected;
 }
 
-absl::StatusOr<PlanVerifier> PlanFetcher::ReadTrust() {
+absl::StatusOr<PlanVerifier> PlanFetcher::ReadTrust(absl::Time now) {
   PARPLAN_ASSIGN_OR_RETURN(const TrustBundle trust, ReadTrustFile(wanted_.trust_file));
   PARPLAN_RETURN_IF_ERROR(accepted_.CheckSuccessor(trust));
   accepted_ = trust;
+  // Else a list without a plan of the job would hide it.
+  PARPLAN_RETURN_IF_ERROR(CheckTrustLife(trust, wanted_.trust_file, now));
   return PlanVerifier(trust);
 }
 
@@ -100,7 +115,7 @@ absl::StatusOr<std::optional<FetchedPlan>> PlanFetcher::FetchNewer(const v1::Pla
 }
 
 absl::StatusOr<FetchedPlan> PlanFetcher::FetchOnce(absl::Time now, absl::Duration timeout) {
-  PARPLAN_ASSIGN_OR_RETURN(const PlanVerifier verifier, ReadTrust());
+  PARPLAN_ASSIGN_OR_RETURN(const PlanVerifier verifier, ReadTrust(now));
   if (!wanted_.file.empty()) return FromFiles(verifier, now);
   PARPLAN_RETURN_IF_ERROR(Connect());
   if (!wanted_.question_file.empty()) return Asked(verifier, now, timeout);
@@ -120,8 +135,8 @@ absl::StatusOr<FetchedPlan> PlanFetcher::FetchOnce(absl::Time now, absl::Duratio
 absl::StatusOr<std::optional<FetchedPlan>> PlanFetcher::FetchNewerOnce(
     const v1::PlanPayload& current, absl::Time now, absl::Duration timeout) {
   if (current.job_id().empty()) return std::nullopt;
+  PARPLAN_ASSIGN_OR_RETURN(const PlanVerifier verifier, ReadTrust(now));
   PARPLAN_RETURN_IF_ERROR(Connect());
-  PARPLAN_ASSIGN_OR_RETURN(const PlanVerifier verifier, ReadTrust());
   PARPLAN_ASSIGN_OR_RETURN(const absl::Time issued,
                            TimestampFromProto(current.issue_time(), "issue_time"));
   PARPLAN_ASSIGN_OR_RETURN(const std::string name,

@@ -49,6 +49,10 @@ struct PlanWanted {
   std::string node_name;
 };
 
+// Returns PERMISSION_DENIED (SIGNATURE_INVALID) that names the bundle, its end and what to do if it
+// has expired at `now`. `path` is its file.
+absl::Status CheckTrustLife(const TrustBundle& trust, const std::string& path, absl::Time now);
+
 // A verified plan with the model and topology it was made for. That they are those of the digests
 // in the plan is checked by LaunchPlan::Create, not here.
 struct FetchedPlan {
@@ -62,14 +66,16 @@ struct FetchedPlan {
 // renewed while a job runs. Not thread-safe.
 class PlanFetcher {
  public:
-  // `server` is not used for a `wanted.file`, except by `FetchNewer`.
-  PlanFetcher(PlanWanted wanted, ChannelOptions server)
-      : wanted_(std::move(wanted)), server_(std::move(server)) {}
+  // `server` is not used for a `wanted.file`, except by `FetchNewer`. `accepted` is the bundle that
+  // was accepted before, if any.
+  PlanFetcher(PlanWanted wanted, ChannelOptions server, TrustBundle accepted = {})
+      : wanted_(std::move(wanted)), server_(std::move(server)), accepted_(std::move(accepted)) {}
 
   // Tries once. `now` is the time at which the plan must be valid. Returns the errors of
-  // PlanVerifier, of ReadTrustFile and of plan_service.proto; INVALID_ARGUMENT naming a file or a
-  // setting of the server that cannot be used, NOT_FOUND (RESOURCE_NOT_FOUND) if there is no plan
-  // yet. `timeout` holds for each call to the server, and for all pages of a list together.
+  // PlanVerifier, of ReadTrustFile, of CheckTrustLife and of plan_service.proto; INVALID_ARGUMENT
+  // naming a file or a setting of the server that cannot be used, NOT_FOUND (RESOURCE_NOT_FOUND) if
+  // there is no plan yet. `timeout` holds for each call to the server, and for all pages of a list
+  // together.
   //
   // The plan of a job is looked for among the newest 2000 of its cluster. Plans of the job that
   // have expired or have another audience do not count; if none of the others can be trusted, the
@@ -81,6 +87,12 @@ class PlanFetcher {
   // the errors of `Fetch`, and the error of `CheckSuccessor` (successor.h).
   absl::StatusOr<std::optional<FetchedPlan>> FetchNewer(const v1::PlanPayload& current,
                                                         absl::Time now, absl::Duration timeout);
+
+  // Returns when the bundle that was accepted last expires; infinite if it never does, or none was.
+  absl::Time trust_expiry() const {
+    return accepted_.version().has_value() ? accepted_.version()->expire_time
+                                           : absl::InfiniteFuture();
+  }
 
  private:
   absl::StatusOr<FetchedPlan> FromFiles(const PlanVerifier& verifier, absl::Time now) const;
@@ -96,7 +108,7 @@ class PlanFetcher {
                                     absl::Duration timeout) const;
   absl::StatusOr<FetchedPlan> Asked(const PlanVerifier& verifier, absl::Time now,
                                     absl::Duration timeout) const;
-  absl::StatusOr<PlanVerifier> ReadTrust();
+  absl::StatusOr<PlanVerifier> ReadTrust(absl::Time now);
   ExpectedAudience Audience(const std::string& job_id) const;
   // Makes client_ if there is none.
   absl::Status Connect();
@@ -108,8 +120,8 @@ class PlanFetcher {
 
   PlanWanted wanted_;
   ChannelOptions server_;
+  TrustBundle accepted_;  // The bundle that was accepted last.
   std::unique_ptr<PlanClient> client_;
-  TrustBundle accepted_;  // The bundle that was read last.
   // Creation time of the newest plan that was found to belong to another job.
   absl::Time looked_until_ = absl::InfinitePast();
 };

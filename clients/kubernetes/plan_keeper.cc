@@ -18,8 +18,9 @@
 namespace parplan::sidecar {
 namespace {
 
-// Verified as of the time when it was issued, so that it may have expired since.
-absl::StatusOr<v1::PlanPayload> ReadPlan(const PlanVolume& volume, const PlanWanted& wanted) {
+// Verified as of the time when it was issued, so that it, and the bundle, may have expired since.
+absl::StatusOr<v1::PlanPayload> ReadPlan(const PlanVolume& volume, const PlanWanted& wanted,
+                                         TrustBundle trust) {
   const absl::StatusOr<std::string> text = volume.Read(kPlanFile);
   if (!text.ok()) {
     return MakeError(absl::StatusCode::kNotFound, Reason::kResourceNotFound,
@@ -27,7 +28,6 @@ absl::StatusOr<v1::PlanPayload> ReadPlan(const PlanVolume& volume, const PlanWan
                                   "; run `parplan-sidecar init` before"));
   }
   PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan envelope, EnvelopeFromJson(*text));
-  PARPLAN_ASSIGN_OR_RETURN(TrustBundle trust, ReadTrustFile(wanted.trust_file));
   ExpectedAudience expected;
   expected.node_name = wanted.node_name;
   v1::PlanPayload claimed;
@@ -45,15 +45,20 @@ absl::StatusOr<std::unique_ptr<PlanKeeper>> PlanKeeper::Open(const PlanFilesOpti
                                                              const PlanWanted& wanted,
                                                              const ChannelOptions& server) {
   PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<PlanVolume> volume, PlanVolume::Open(files.folder));
-  PARPLAN_ASSIGN_OR_RETURN(v1::PlanPayload payload, ReadPlan(*volume, wanted));
-  return std::unique_ptr<PlanKeeper>(
-      new PlanKeeper(files, std::move(volume), PlanFetcher(wanted, server), std::move(payload)));
+  PARPLAN_ASSIGN_OR_RETURN(TrustBundle trust, ReadTrustFile(wanted.trust_file));
+  PARPLAN_ASSIGN_OR_RETURN(v1::PlanPayload payload, ReadPlan(*volume, wanted, trust));
+  return std::unique_ptr<PlanKeeper>(new PlanKeeper(
+      files, std::move(volume), PlanFetcher(wanted, server, std::move(trust)), std::move(payload)));
 }
 
 LookOutcome PlanKeeper::Look(absl::Time now, absl::Duration timeout) {
   const v1::PlanPayload before = payload();
   absl::StatusOr<std::optional<FetchedPlan>> newer = fetcher_.FetchNewer(before, now, timeout);
   absl::Status status = newer.status();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    trust_expiry_ = fetcher_.trust_expiry();
+  }
   if (status.ok() && !newer->has_value()) return LookOutcome::kSame;
   if (status.ok()) {
     const absl::StatusOr<std::vector<VolumeFile>> files = MakePlanFiles(**newer, files_);
@@ -83,6 +88,11 @@ LookOutcome PlanKeeper::Look(absl::Time now, absl::Duration timeout) {
 v1::PlanPayload PlanKeeper::payload() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return payload_;
+}
+
+absl::Time PlanKeeper::trust_expiry() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return trust_expiry_;
 }
 
 int64_t PlanKeeper::generation() const {

@@ -42,12 +42,17 @@ class PlanKeeper {
   v1::PlanPayload payload() const;
   int64_t generation() const;
 
+  // Returns when the trust bundle expires, as of the last look; infinite if it never does. From
+  // then on `Look` refuses every plan until there is a later bundle in the file.
+  absl::Time trust_expiry() const;
+
  private:
   PlanKeeper(PlanFilesOptions files, std::unique_ptr<PlanVolume> volume, PlanFetcher fetcher,
              v1::PlanPayload payload)
       : files_(std::move(files)),
         volume_(std::move(volume)),
         fetcher_(std::move(fetcher)),
+        trust_expiry_(fetcher_.trust_expiry()),
         payload_(std::move(payload)),
         generation_(volume_->generation()) {}
 
@@ -56,6 +61,7 @@ class PlanKeeper {
   PlanFetcher fetcher_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
+  absl::Time trust_expiry_;
   v1::PlanPayload payload_;
   int64_t generation_;
 };

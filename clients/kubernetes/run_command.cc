@@ -35,6 +35,10 @@ namespace {
 constexpr absl::Duration kPollTimeout = absl::Seconds(10);
 constexpr absl::Duration kReportTimeout = absl::Seconds(10);
 
+// The name under which health says whether the trust bundle is valid, so that newer plans are
+// taken.
+constexpr char kTrust[] = "parplan.v1/trust";
+
 // One call for one task of the journal.
 absl::StatusOr<std::string> Deliver(ExecutionSink& sink, const JournalTask& task,
                                     absl::Duration timeout) {
@@ -115,11 +119,11 @@ class Sidecar {
                                            Observe(name, windows);
                                          }));
     }
-    looker_ = std::thread([this] { KeepLooking(); });
-    // Last: who is healthy serves.
+    // Last but for the looks, which set its state: who is healthy serves.
     if (!flags_.watch.health_listen.empty()) {
-      PARPLAN_ASSIGN_OR_RETURN(health_, HealthServer::Start(flags_.watch.health_listen));
+      PARPLAN_ASSIGN_OR_RETURN(health_, HealthServer::Start(flags_.watch.health_listen, {kTrust}));
     }
+    looker_ = std::thread([this] { KeepLooking(); });
     const int port = health_ == nullptr ? 0 : health_->port();
     PARPLAN_RETURN_IF_ERROR(WritePortFile(flags_.watch.health_port_file, port));
     PARPLAN_RETURN_IF_ERROR(WritePortFile(flags_.watch.metrics_port_file, metrics_port));
@@ -196,6 +200,7 @@ class Sidecar {
     const absl::StatusOr<absl::Time> expiry =
         TimestampFromProto(keeper_->payload().expire_time(), "expire_time");
     if (expiry.ok()) figures.plan_expiry = *expiry;
+    figures.trust_expiry = keeper_->trust_expiry();
     return figures;
   }
 
@@ -210,7 +215,13 @@ class Sidecar {
              {{"measured_over_predicted", absl::StrCat(drift.step_ratio.value_or(0.0))}});
   }
 
+  // The job goes on with the plan that it has, so the sidecar as a whole stays healthy.
+  void ReportTrust() {
+    if (health_ != nullptr) health_->SetServing(kTrust, absl::Now() < keeper_->trust_expiry());
+  }
+
   void KeepLooking() {
+    ReportTrust();
     std::unique_lock<std::mutex> lock(mutex_);
     while (!changed_.wait_for(lock, absl::ToChronoNanoseconds(flags_.look_interval),
                               [this] { return is_ending_; })) {
@@ -218,6 +229,7 @@ class Sidecar {
       const LookOutcome outcome =
           keeper_->Look(absl::Now(), std::min(flags_.call_timeout, kPollTimeout));
       metrics_->CountLook(outcome);
+      ReportTrust();
       if (outcome == LookOutcome::kNew) {
         drift_.AddPlan(keeper_->payload().plan(), keeper_->payload().prediction());
       }

@@ -78,6 +78,11 @@ struct SidecarMetrics::Series : public prometheus::Collectable {
             "When the plan on the volume expires, in seconds since 1970",
             absl::ToDoubleSeconds(now.plan_expiry - absl::UnixEpoch()));
     }
+    if (now.trust_expiry != absl::InfiniteFuture()) {
+      gauge("parplan_sidecar_trust_bundle_expiry_timestamp_seconds",
+            "When the trust bundle expires and no newer plan is taken, in seconds since 1970",
+            absl::ToDoubleSeconds(now.trust_expiry - absl::UnixEpoch()));
+    }
     MetricFamily looked = Family("parplan_sidecar_plan_looks_total",
                                  "Looks for a newer plan of the job", MetricType::Counter);
     for (size_t i = 0; i < kLookOutcomes.size(); ++i) {

@@ -26,6 +26,8 @@ struct SidecarFigures {
   int64_t generation = 0;
   // Infinite if unknown.
   absl::Time plan_expiry = absl::InfiniteFuture();
+  // PlanKeeper::trust_expiry.
+  absl::Time trust_expiry = absl::InfiniteFuture();
 };
 
 // Outcome of a look for a newer plan (PlanKeeper::Look): there is none; it is on the volume now;

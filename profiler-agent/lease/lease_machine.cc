@@ -70,10 +70,14 @@ LeaseMachine::Actions LeaseMachine::StreamEnded(const absl::Status& status, absl
     actions.push_back(Connect(Kind::kConnectNext, now));
     return actions;
   }
+  // The server ends a stream with the token or certificate that it began with. A renewed one is
+  // most likely there, and is read for the next stream.
+  const bool has_expired = state_ == State::kConnected && absl::IsUnauthenticated(status);
   failure_count_ = state_ == State::kConnected ? 1 : failure_count_ + 1;
   state_ = State::kWaiting;
   last_end_ = status;
-  deadline_ = now + PauseAfter(status, now);
+  deadline_ = now + (has_expired ? BackoffPause(options_.backoff, failure_count_, random_())
+                                 : PauseAfter(status, now));
   while (!leases_.empty()) {
     End(leases_.begin()->first, v1::LEASE_END_CAUSE_AGENT_LOST,
         absl::StrCat("the connection to the server ended: ", std::string(status.message())),

@@ -23,7 +23,8 @@ struct LeaseMachineOptions {
   // Identity of the agent. `LeaseAgent` fills in an empty `instance_id`; this class does not.
   v1::AgentHello hello;
   // Pauses between attempts to connect. After a refusal (ALREADY_EXISTS, INVALID_ARGUMENT,
-  // UNIMPLEMENTED, UNAUTHENTICATED, PERMISSION_DENIED) half of the longest pause up to all of it.
+  // UNIMPLEMENTED, UNAUTHENTICATED, PERMISSION_DENIED) half of the longest pause up to all of it;
+  // not after UNAUTHENTICATED on a stream that was welcomed, whose credential has expired.
   BackoffOptions backoff = {.first_pause = absl::Seconds(1), .longest_pause = absl::Minutes(1)};
   // Pause after ALREADY_EXISTS in the first `former_time` of such refusals in a row. The other
   // agent of this node is most likely this one before its host was started again, and the server

@@ -6,6 +6,7 @@
 #define PARPLAN_SERVER_ACCESS_AUTHORIZER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,9 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "server/access/caller.h"
+#include "server/access/credential.h"
 #include "server/access/identity.h"
 #include "server/access/policy.h"
 #include "server/access/token_verifier.h"
@@ -50,8 +53,22 @@ class Authorizer {
   std::shared_ptr<const Caller> CallerOfToken(absl::string_view token, absl::Time now);
   bool ReadsTokens();
 
-  // Later calls follow these rules. Streams that are open go on with the caller they began with.
+  // Returns the token as a credential with its end; one that is refused at once if it does not
+  // pass. Kind kNone if tokens are not read.
+  Credential CredentialOfToken(absl::string_view token, absl::Time now);
+
+  // Returns OK if the credential, with which the caller `held` was found at an earlier time, still
+  // is good for as much: it has not ended, it still proves the same identity, and that identity
+  // has every role of `held`. Else UNAUTHENTICATED (ROLE_REQUIRED) with a message that names what
+  // has ended and what to do. A token is verified anew.
+  absl::Status Recheck(const Credential& credential, const Caller& held, absl::Time now);
+
+  // Later calls follow these rules. Streams that are open go on with the caller they began with
+  // until `CredentialWatch` (server/rpc/credential_watch.h) ends those that lost a role.
   void Replace(AccessRules rules);
+
+  // Counts the calls of `Replace`.
+  int64_t generation();
 
   // Callers kept, by identity; when there are more, all are forgotten. More than agents of a server
   // (`Limits::max_agent_count`), so that theirs and those of as many others are found at once.
@@ -62,6 +79,7 @@ class Authorizer {
 
   std::mutex mutex_;
   AccessRules rules_;                                           // Guarded by mutex_.
+  int64_t generation_ = 0;                                      // Guarded by mutex_.
   std::map<std::string, std::shared_ptr<const Caller>> known_;  // Guarded by mutex_.
 };
 

@@ -61,7 +61,7 @@ std::optional<WebKeySet::Algorithm> AlgorithmOf(const Json& header) {
 
 }  // namespace
 
-absl::StatusOr<Identity> TokenVerifier::Verify(absl::string_view token, absl::Time now) const {
+absl::StatusOr<VerifiedToken> TokenVerifier::Verify(absl::string_view token, absl::Time now) const {
   if (token.size() > kMaxTokenBytes) return Refused("it is too long");
   const std::vector<absl::string_view> parts = absl::StrSplit(token, '.');
   if (parts.size() != 3) return Refused("it is no signed JSON Web Token");
@@ -92,7 +92,7 @@ absl::StatusOr<Identity> TokenVerifier::Verify(absl::string_view token, absl::Ti
   }
   std::optional<Identity> identity = Identity::OfServiceAccount(TextMember(*claims, "sub"));
   if (!identity.has_value()) return Refused("its subject is no service account");
-  return *std::move(identity);
+  return VerifiedToken{*std::move(identity), *end};
 }
 
 }  // namespace parplan

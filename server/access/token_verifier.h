@@ -3,7 +3,7 @@
 // `Authorizer` asks it.
 //
 //   const TokenVerifier verifier({.issuer = issuer, .audience = "parplan"}, std::move(key_set));
-//   PARPLAN_ASSIGN_OR_RETURN(const Identity identity, verifier.Verify(token, absl::Now()));
+//   PARPLAN_ASSIGN_OR_RETURN(const VerifiedToken verified, verifier.Verify(token, absl::Now()));
 
 #ifndef PARPLAN_SERVER_ACCESS_TOKEN_VERIFIER_H_
 #define PARPLAN_SERVER_ACCESS_TOKEN_VERIFIER_H_
@@ -19,6 +19,13 @@
 #include "server/access/web_key_set.h"
 
 namespace parplan {
+
+// What a token proves, and until when.
+struct VerifiedToken {
+  Identity identity;
+  // Its `exp`. The token passes until `TokenVerifier::kLeeway` later.
+  absl::Time expiry;
+};
 
 // Immutable, so that any thread may use it.
 class TokenVerifier {
@@ -37,14 +44,14 @@ class TokenVerifier {
 
   TokenVerifier(Rules rules, WebKeySet keys) : rules_(std::move(rules)), keys_(std::move(keys)) {}
 
-  // Returns the identity of a service account, `k8s:NAMESPACE/NAME`. UNAUTHENTICATED
-  // (ROLE_REQUIRED) with a message that says which of these is wrong: a text that is no signed
-  // token or has more than `kMaxTokenBytes`; an algorithm other than RS256 and ES256, or one that
-  // the key does not have; a header with `crit`; a signature that is not by a key of the set;
-  // claims that are no object; another issuer or audience; an `exp` that is absent or past, an
-  // `nbf` that is to come, and either if it is no number of seconds from 1970 to 9999; and a
-  // subject that is no service account.
-  absl::StatusOr<Identity> Verify(absl::string_view token, absl::Time now) const;
+  // Returns the identity of a service account, `k8s:NAMESPACE/NAME`, and the end of its token.
+  // UNAUTHENTICATED (ROLE_REQUIRED) with a message that says which of these is wrong: a text that
+  // is no signed token or has more than `kMaxTokenBytes`; an algorithm other than RS256 and ES256,
+  // or one that the key does not have; a header with `crit`; a signature that is not by a key of
+  // the set; claims that are no object; another issuer or audience; an `exp` that is absent or
+  // past, an `nbf` that is to come, and either if it is no number of seconds from 1970 to 9999; and
+  // a subject that is no service account.
+  absl::StatusOr<VerifiedToken> Verify(absl::string_view token, absl::Time now) const;
 
  private:
   Rules rules_;

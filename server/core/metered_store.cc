@@ -187,10 +187,10 @@ absl::StatusOr<int64_t> MeteredStore::CountPlans(absl::string_view cluster) {
   return Metered("count_plans", [&](Store& store) { return store.CountPlans(cluster); });
 }
 
-absl::StatusOr<int64_t> MeteredStore::DeleteExpiredPlans(absl::Time before, int64_t limit,
-                                                         const RecordScope& scope) {
+absl::StatusOr<int64_t> MeteredStore::DeleteExpiredPlans(absl::Time now, absl::Duration retention,
+                                                         int64_t limit, const RecordScope& scope) {
   return MeteredChange("delete_expired_plans", [&](Store& store) {
-    return store.DeleteExpiredPlans(before, limit, scope);
+    return store.DeleteExpiredPlans(now, retention, limit, scope);
   });
 }
 

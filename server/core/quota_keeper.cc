@@ -117,7 +117,7 @@ absl::StatusOr<bool> QuotaKeeper::Purge(const Rule& rule, const std::string& own
   const RecordScope scope = {.owner = owner, .cluster = rule.scope.cluster};
   PARPLAN_ASSIGN_OR_RETURN(
       const int64_t deleted,
-      store_.DeleteExpiredPlans(*time_of_day - kPurgeMargin, kPurgeBatch, scope));
+      store_.DeleteExpiredPlans(*time_of_day, kPurgeMargin, kPurgeBatch, scope));
   if (deleted < kPurgeBatch) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (purged_.size() >= kMaxPurgedCount) purged_.clear();

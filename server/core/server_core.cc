@@ -96,8 +96,9 @@ absl::StatusOr<bool> ServerCore::DeleteOldExecutions(absl::Time now) {
 }
 
 absl::StatusOr<bool> ServerCore::DeleteExpiredPlans(absl::Time now) {
-  PARPLAN_ASSIGN_OR_RETURN(const int64_t deleted,
-                           store_->DeleteExpiredPlans(now - kExpiredPlanRetention, kDeleteBatch));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const int64_t deleted,
+      store_->DeleteExpiredPlans(now, kExpiredPlanRetention, kDeleteBatch, {}));
   return deleted == kDeleteBatch;
 }
 

@@ -19,12 +19,18 @@ AgentCall* AgentCall::Start(const RpcContext& rpc, grpc::CallbackServerContext* 
   call->first_message_alarm_ = rpc.alarms.Set(rpc.max_stream_silence, [weak = std::weak_ptr(call)] {
     if (const auto held = weak.lock()) held->EndSilent();
   });
+  call->call_->WatchCredential(*server_context,
+                               [weak = std::weak_ptr(call)](const absl::Status& status) {
+                                 if (const auto held = weak.lock()) held->Revoke(status);
+                               });
   call->StartRead(&call->request_);
   return call.get();
 }
 
 AgentCall::AgentCall(const RpcContext& rpc, grpc::CallbackServerContext& server_context)
-    : rpc_(rpc), call_(std::in_place, rpc, "ConnectAgent", server_context, Call::Deadline::kNone) {}
+    : rpc_(rpc),
+      server_context_(server_context),
+      call_(std::in_place, rpc, "ConnectAgent", server_context, Call::Deadline::kNone) {}
 
 void AgentCall::OnReadDone(bool ok) {
   bool is_first = false;
@@ -33,6 +39,7 @@ void AgentCall::OnReadDone(bool ok) {
     is_first = !heard_;
     if (is_first) rpc_.alarms.Remove(first_message_alarm_);
     heard_ = true;
+    ok = ok && !revoked_;
     taking_first_ = is_first && ok;
   }
   if (!ok) {
@@ -83,6 +90,10 @@ void AgentCall::OnWriteDone(bool ok) {
 
 void AgentCall::OnDone() {
   session_.reset();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    done_ = true;
+  }
   // The core may hold this object for a moment after the server is gone.
   call_.reset();
   self_.reset();
@@ -116,6 +127,23 @@ void AgentCall::EndSilent() {
     if (heard_) return;
   }
   End(SilentStreamError(rpc_.max_stream_silence));
+}
+
+void AgentCall::Revoke(const absl::Status& status) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    revoked_ = true;
+    queue_.clear();
+    if (!finished_) end_ = status;
+  }
+  Flush();
+  // An agent that reads nothing would keep the message on its way, and with it the stream.
+  rpc_.alarms.Set(rpc_.max_stream_silence, [weak = std::weak_ptr(self_)] {
+    const auto held = weak.lock();
+    if (held == nullptr) return;
+    const std::lock_guard<std::mutex> lock(held->mutex_);
+    if (!held->done_) held->server_context_.TryCancel();
+  });
 }
 
 void AgentCall::Flush() {

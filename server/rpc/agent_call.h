@@ -22,7 +22,8 @@ namespace parplan {
 // One stream. Lives until gRPC is done with it and the core has ended its session. An agent for
 // which 256 messages wait is cut off with RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) at the next one,
 // and one that says nothing at first with DEADLINE_EXCEEDED after `RpcContext::max_stream_silence`.
-// Later silence is the core's matter (`Limits::longest_agent_silence`). The call has no deadline of
+// A stream ends with UNAUTHENTICATED once the agent's credential has (`CredentialWatch`). Later
+// silence is the core's matter (`Limits::longest_agent_silence`). The call has no deadline of
 // its own. gRPC calls it on its threads, the core on any thread.
 class AgentCall final
     : public grpc::ServerBidiReactor<v1::ConnectAgentRequest, v1::ConnectAgentResponse>,
@@ -50,8 +51,11 @@ class AgentCall final
   // Closes the stream and sends what is queued.
   void End(const absl::Status& status);
   void EndSilent();
+  // Ends the stream with its credential, even if the agent reads nothing.
+  void Revoke(const absl::Status& status);
 
   const RpcContext& rpc_;
+  grpc::CallbackServerContext& server_context_;  // Until gRPC is done.
   AlarmThread::Alarm first_message_alarm_;
   std::optional<Call> call_;               // Until gRPC is done.
   std::unique_ptr<AgentSession> session_;  // Used by the reading side.
@@ -63,7 +67,9 @@ class AgentCall final
   bool writing_ = false;
   bool broken_ = false;  // No message can reach the agent any more.
   bool finished_ = false;
-  bool heard_ = false;  // The agent has sent a message, or its stream has ended.
+  bool done_ = false;     // gRPC is done.
+  bool revoked_ = false;  // Nothing more is taken from the agent.
+  bool heard_ = false;    // The agent has sent a message, or its stream has ended.
   // The session has the first message on a thread that gRPC does not know of: the stream must not
   // end before it is back.
   bool taking_first_ = false;

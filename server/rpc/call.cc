@@ -65,13 +65,25 @@ Call::Call(const RpcContext& rpc, absl::string_view method,
   rpc_.gate.CallStarted(record_.peer);
 }
 
+void Call::WatchCredential(const grpc::CallbackServerContext& server_context,
+                           CredentialWatch::EndStream end) {
+  const std::shared_ptr<const Caller>& caller = context_->caller();
+  // A refused caller is told so at its first message.
+  if (!caller->refusal().ok()) return;
+  credential_ =
+      rpc_.credentials.Add(CredentialOf(server_context, rpc_.authorizer, rpc_.core.clock().Now()),
+                           caller, std::move(end));
+}
+
 Call::~Call() {
+  rpc_.credentials.Remove(credential_);
   const bool is_late = rpc_.core.clock().Steady() >= context_->deadline() - kDeadlineTolerance;
   rpc_.gate.CallEnded(record_.peer, context_->cancelled() && !is_late);
   --rpc_.call_count;
 }
 
 grpc::Status Call::End(absl::Status status) {
+  rpc_.credentials.Remove(credential_);
   const absl::Duration now = rpc_.core.clock().Steady();
   if (status.code() == absl::StatusCode::kCancelled &&
       now >= context_->deadline() - kDeadlineTolerance) {

@@ -9,6 +9,7 @@
 #include <grpcpp/support/status.h>
 
 #include <atomic>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -28,6 +29,7 @@
 #include "server/rpc/alarm_thread.h"
 #include "server/rpc/blocking_pool.h"
 #include "server/rpc/connection_gate.h"
+#include "server/rpc/credential_watch.h"
 
 namespace parplan {
 
@@ -65,6 +67,8 @@ struct RpcContext {
   // Knows what callers may do.
   Authorizer& authorizer;
   AlarmThread& alarms;
+  // Ends streams with their credential.
+  CredentialWatch& credentials;
   // How long the client of a stream may send nothing while the server waits for it.
   absl::Duration max_stream_silence;
 };
@@ -99,6 +103,12 @@ class Call {
     return rpc_.core.guard().Check(*context_, record_.method, request);
   }
 
+  // Calls `end` (`CredentialWatch::EndStream`) once the token or certificate of the caller has
+  // expired or the configuration has taken a role from it, unless the call has ended. For streams;
+  // to be called once at most, before anything can end the call.
+  void WatchCredential(const grpc::CallbackServerContext& server_context,
+                       CredentialWatch::EndStream end);
+
   // Returns the status to finish with, and counts and logs the call. To be called once, right
   // before the answer is sent. A call whose deadline passed gets DEADLINE_EXCEEDED even if it was
   // cancelled.
@@ -109,6 +119,7 @@ class Call {
   const absl::Duration start_;  // On the steady clock.
   std::shared_ptr<CallContext> context_;
   CallRecord record_;
+  int64_t credential_ = 0;  // Its number in the watch; 0 if it is not watched.
 };
 
 // Returns the error for a client that has sent nothing for `RpcContext::max_stream_silence`.

@@ -22,7 +22,8 @@ namespace parplan {
 // a Status and its `Finish` returns the answer; both run on a thread that may wait for a disk.
 // Reads the next request once the session has taken the one before. The call ends with the
 // session's error, CANCELLED if the stream broke, DEADLINE_EXCEEDED if the client sent nothing for
-// `RpcContext::max_stream_silence` or has not ended its stream by the deadline of the call, or
+// `RpcContext::max_stream_silence` or has not ended its stream by the deadline of the call,
+// UNAUTHENTICATED if the caller's credential ended before its stream (`CredentialWatch`), or
 // INTERNAL if the session threw. The session is not null; `rpc` outlives the call.
 //
 // gRPC reports the end of the stream in the same way when the client half-closes and when its
@@ -41,6 +42,10 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
         new ClientStreamCall(rpc, method, *server_context, response));
     call->self_ = call;
     call->session_ = make_session(call->call_.context());
+    call->call_.WatchCredential(*server_context,
+                                [weak = std::weak_ptr(call)](const absl::Status& status) {
+                                  if (const auto held = weak.lock()) held->Revoke(status);
+                                });
     const absl::Duration left = call->call_.time_left();
     if (left != absl::InfiniteDuration()) {
       call->deadline_alarm_ = rpc.alarms.Set(left, [weak = std::weak_ptr(call)] {
@@ -82,16 +87,34 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
       : rpc_(rpc), call_(rpc, method, server_context), response_(response) {}
 
   void Read() {
+    absl::Status revoked;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      reading_ = true;
-      alarm_ = rpc_.alarms.Set(rpc_.max_stream_silence, [call = std::weak_ptr(self_)] {
-        if (const auto held = call.lock()) {
-          held->EndWhileReading(SilentStreamError(held->rpc_.max_stream_silence));
-        }
-      });
+      revoked = revoked_;
+      if (revoked.ok()) {
+        reading_ = true;
+        ++starting_;
+        alarm_ = rpc_.alarms.Set(rpc_.max_stream_silence, [call = std::weak_ptr(self_)] {
+          if (const auto held = call.lock()) {
+            held->EndWhileReading(SilentStreamError(held->rpc_.max_stream_silence));
+          }
+        });
+      }
     }
+    if (!revoked.ok()) {
+      End(revoked);
+      return;
+    }
+    // No lock is held while gRPC works: it may call back on this thread.
     this->StartRead(&request_);
+    absl::Status late;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (--starting_ > 0 || !reading_ || ended_ || late_.ok()) return;
+      ended_ = true;
+      late = late_;
+    }
+    End(late);
   }
 
   void EndWhileReading(const absl::Status& status) {
@@ -99,9 +122,22 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
       const std::lock_guard<std::mutex> lock(mutex_);
       // A message came while the alarm rang.
       if (!reading_ || ended_) return;
+      if (starting_ > 0) {
+        late_ = status;
+        return;
+      }
       ended_ = true;
     }
     End(status);
+  }
+
+  // The credential has ended: ends the call before the next message, at once if it waits for one.
+  void Revoke(const absl::Status& status) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      revoked_ = status;
+    }
+    EndWhileReading(status);
   }
 
   void Take() {
@@ -141,7 +177,12 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
 
   std::mutex mutex_;
   bool reading_ = false;
-  bool ended_ = false;  // By an alarm, while gRPC still reads.
+  bool ended_ = false;    // By an alarm, while gRPC still reads.
+  absl::Status revoked_;  // OK while the credential holds.
+  // Threads inside `StartRead`, after which nothing may be started once the call has finished, and
+  // the error of an alarm that rang meanwhile, else OK.
+  int starting_ = 0;
+  absl::Status late_;
   AlarmThread::Alarm alarm_;
   AlarmThread::Alarm deadline_alarm_;
 };

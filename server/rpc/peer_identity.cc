@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/error.h"
+#include "base/service/tls/pem_files.h"
 
 namespace parplan {
 namespace {
@@ -62,6 +63,14 @@ std::shared_ptr<const Caller> CallerOfMetadata(const grpc::ServerContextBase& co
   return authorizer.CallerOfToken(value, now);
 }
 
+CertificateNames NamesOf(const grpc::AuthContext& peer) {
+  CertificateNames names;
+  names.uris = ValuesOf(peer, GRPC_PEER_URI_PROPERTY_NAME);
+  names.dns_names = ValuesOf(peer, GRPC_PEER_DNS_PROPERTY_NAME);
+  names.common_names = ValuesOf(peer, GRPC_X509_CN_PROPERTY_NAME);
+  return names;
+}
+
 }  // namespace
 
 std::shared_ptr<const Caller> CallerOf(const grpc::ServerContextBase& context,
@@ -72,11 +81,30 @@ std::shared_ptr<const Caller> CallerOf(const grpc::ServerContextBase& context,
   if (peer == nullptr || peer->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME).empty()) {
     return CallerOfMetadata(context, peer.get(), authorizer, now);
   }
-  CertificateNames names;
-  names.uris = ValuesOf(*peer, GRPC_PEER_URI_PROPERTY_NAME);
-  names.dns_names = ValuesOf(*peer, GRPC_PEER_DNS_PROPERTY_NAME);
-  names.common_names = ValuesOf(*peer, GRPC_X509_CN_PROPERTY_NAME);
-  return authorizer.CallerOf(names);
+  return authorizer.CallerOf(NamesOf(*peer));
+}
+
+Credential CredentialOf(const grpc::ServerContextBase& context, Authorizer& authorizer,
+                        absl::Time now) {
+  const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
+  if (peer != nullptr) {
+    const std::vector<std::string> certificates = ValuesOf(*peer, GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    if (!certificates.empty()) {
+      // TLS verified it, so it can be read.
+      const absl::Time end = EndOfCertificate(certificates.front()).value_or(now);
+      return {.kind = Credential::Kind::kCertificate,
+              .token = "",
+              .names = NamesOf(*peer),
+              .expiry = end,
+              .end = end};
+    }
+  }
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find("authorization");
+  if (found == metadata.end()) return {};
+  absl::string_view value(found->second.data(), found->second.size());
+  if (value.size() >= sizeof(kBearer)) value.remove_prefix(sizeof(kBearer) - 1);
+  return authorizer.CredentialOfToken(value, now);
 }
 
 }  // namespace parplan

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "server/access/authorizer.h"
 #include "server/access/caller.h"
+#include "server/access/credential.h"
 
 namespace parplan {
 
@@ -22,6 +23,11 @@ namespace parplan {
 // call counts. `now` is the time of day. Never null.
 std::shared_ptr<const Caller> CallerOf(const grpc::ServerContextBase& context,
                                        Authorizer& authorizer, absl::Time now);
+
+// Returns what `CallerOf` found the caller by, with its end. Reads the certificate or verifies the
+// token anew, so it is for streams.
+Credential CredentialOf(const grpc::ServerContextBase& context, Authorizer& authorizer,
+                        absl::Time now);
 
 }  // namespace parplan
 

@@ -20,6 +20,7 @@
 #include "server/rpc/blocking_pool.h"
 #include "server/rpc/call.h"
 #include "server/rpc/connection_gate.h"
+#include "server/rpc/credential_watch.h"
 #include "server/rpc/server_credentials.h"
 #include "server/rpc/services.h"
 #include "server/rpc/tls_copies.h"
@@ -124,6 +125,7 @@ class RpcServer {
   BlockingPool question_pool_;
   std::unique_ptr<TlsCopies> tls_;  // Null without TLS.
   const std::shared_ptr<Authorizer> authorizer_;
+  CredentialWatch credentials_;
   const RpcContext rpc_;
   ProfileService profiles_;
   PlanService plans_;

@@ -10,6 +10,10 @@ SearchCall* SearchCall::Start(const RpcContext& rpc, grpc::CallbackServerContext
                               const v1::CreatePlanRequest& request) {
   std::shared_ptr<SearchCall> call(new SearchCall(rpc, *server_context));
   call->self_ = call;
+  call->call_.WatchCredential(*server_context,
+                              [weak = std::weak_ptr(call)](const absl::Status& status) {
+                                if (const auto held = weak.lock()) held->Revoke(status);
+                              });
   // gRPC keeps the request until the answer.
   rpc.question_pool.Run([&rpc, call, &request] {
     const absl::Status started = WithoutExceptions([&] {
@@ -47,6 +51,11 @@ void SearchCall::Conclude(const absl::StatusOr<SharedPlan>& answer) {
     news_.reset();
   }
   Advance();
+}
+
+void SearchCall::Revoke(const absl::Status& status) {
+  Conclude(status);
+  call_.context()->Cancel();
 }
 
 void SearchCall::OnWriteDone(bool /*ok*/) {

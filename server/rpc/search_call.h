@@ -39,6 +39,9 @@ class SearchCall final : public grpc::ServerWriteReactor<v1::SearchPlanResponse>
   // Sets the answer. Called on any thread; only the first call counts.
   void Conclude(const absl::StatusOr<SharedPlan>& answer);
 
+  // Ends the call with its credential, and gives the search up.
+  void Revoke(const absl::Status& status);
+
   // Sends what waits, unless a message is being sent.
   void Advance();
 

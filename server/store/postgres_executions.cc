@@ -186,14 +186,9 @@ absl::StatusOr<int64_t> PostgresStore::DeleteOldExecutions(absl::Time now, absl:
   int64_t deleted = 0;
   PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) {
     deleted = 0;
-    // Two servers that delete executions of the same owners would lock the rows of their usage in
-    // different orders, and wait for each other.
-    const pqxx::result turn = transaction.exec_params(
-        "SELECT pg_try_advisory_xact_lock($1), "
-        "(extract(epoch FROM clock_timestamp()) * 1000000000)::bigint",
-        kDeletionLock);
-    if (!turn[0][0].as<bool>()) return absl::OkStatus();
-    const absl::Time before = std::min(now, TimeOf(turn[0][1])) - retention;
+    const std::optional<absl::Time> database_now = TakeDeletionTurn(transaction, /*waits=*/false);
+    if (!database_now.has_value()) return absl::OkStatus();
+    const absl::Time before = std::min(now, *database_now) - retention;
     // An execution that reports again meanwhile holds its row, or finds it gone.
     const pqxx::result rows = transaction.exec_params(
         "SELECT sequence, window_count FROM executions "

@@ -5,13 +5,22 @@
 #define PARPLAN_SERVER_STORE_POSTGRES_LOCKS_H_
 
 #include <cstdint>
+#include <optional>
+#include <pqxx/pqxx>
+
+#include "absl/time/time.h"
 
 namespace parplan {
 
 // Held by a server that migrates. The number is "parplan" in ASCII.
 inline constexpr int64_t kMigrationLock = 0x706172706c616e;
-// Held by a server that deletes executions, one batch at a time.
+// Held by a server that deletes executions or expired plans, one batch at a time.
 inline constexpr int64_t kDeletionLock = kMigrationLock + 1;
+
+// Takes `kDeletionLock` until the transaction ends, and returns the time of the database then.
+// Nothing if another server has it and `waits` is false. Two servers that delete records of the
+// same owners would lock the rows of their usage in different orders, and wait for each other.
+std::optional<absl::Time> TakeDeletionTurn(pqxx::transaction_base& transaction, bool waits);
 
 }  // namespace parplan
 

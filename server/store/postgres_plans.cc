@@ -1,5 +1,6 @@
 // Plans in the PostgreSQL store.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "base/status_macros.h"
 #include "proto/wire/digest.h"
 #include "server/store/page_token.h"
+#include "server/store/postgres_locks.h"
 #include "server/store/postgres_page.h"
 #include "server/store/postgres_pool.h"
 #include "server/store/postgres_store.h"
@@ -262,14 +264,18 @@ absl::StatusOr<int64_t> PostgresStore::CountPlans(absl::string_view cluster) {
   return count;
 }
 
-absl::StatusOr<int64_t> PostgresStore::DeleteExpiredPlans(absl::Time before, int64_t limit,
-                                                          const RecordScope& scope) {
+absl::StatusOr<int64_t> PostgresStore::DeleteExpiredPlans(absl::Time now, absl::Duration retention,
+                                                          int64_t limit, const RecordScope& scope) {
   if (limit <= 0) return 0;
   int64_t deleted = 0;
-  // Replicas that do this at the same time take different plans. If an execution of a plan is
-  // created meanwhile, its foreign key makes the statement fail; it runs again without that plan.
-  // The array is evaluated once, so that `limit` holds.
+  // If an execution of a plan is created meanwhile, its foreign key makes the statement fail; it
+  // runs again without that plan. The array is evaluated once, so that `limit` holds.
+  const bool waits = !scope.owner.empty() || !scope.cluster.empty();
   PARPLAN_RETURN_IF_ERROR(pool_->Write([&](pqxx::transaction_base& transaction) {
+    deleted = 0;
+    const std::optional<absl::Time> database_now = TakeDeletionTurn(transaction, waits);
+    if (!database_now.has_value()) return absl::OkStatus();
+    const absl::Time before = std::min(now, *database_now) - retention;
     deleted = static_cast<int64_t>(
         transaction
             .exec_params("DELETE FROM plans WHERE sequence = ANY(ARRAY("

@@ -281,8 +281,8 @@ absl::StatusOr<int64_t> SqliteStore::CountPlans(absl::string_view cluster) {
   return count.Integer(0);
 }
 
-absl::StatusOr<int64_t> SqliteStore::DeleteExpiredPlans(absl::Time before, int64_t limit,
-                                                        const RecordScope& scope) {
+absl::StatusOr<int64_t> SqliteStore::DeleteExpiredPlans(absl::Time now, absl::Duration retention,
+                                                        int64_t limit, const RecordScope& scope) {
   // A negative LIMIT means none to SQLite.
   if (limit <= 0) return 0;
   const std::lock_guard<std::mutex> lock(writer_mutex_);
@@ -297,7 +297,7 @@ absl::StatusOr<int64_t> SqliteStore::DeleteExpiredPlans(absl::Time before, int64
                          "AND NOT EXISTS ("
                          "SELECT 1 FROM executions WHERE executions.plan = plans.name) "
                          "ORDER BY expire_time, sequence LIMIT ?2)"));
-    remove.Bind(1, before).Bind(2, limit).Bind(3, scope.owner).Bind(4, scope.cluster);
+    remove.Bind(1, now - retention).Bind(2, limit).Bind(3, scope.owner).Bind(4, scope.cluster);
     PARPLAN_RETURN_IF_ERROR(remove.Run());
   }
   const int64_t deleted = writer_->ChangeCount();

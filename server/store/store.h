@@ -214,14 +214,18 @@ class Store {
   // Counts the plans of the cluster, expired ones included.
   virtual absl::StatusOr<int64_t> CountPlans(absl::string_view cluster) = 0;
 
-  // Deletes at most `limit` plans of the scope that expire at or before `before`, those that
-  // expired first first, and returns how many; a `limit` of 0 or less deletes none. Plans with
+  // Deletes at most `limit` plans of the scope that expire at or before `now - retention`, those
+  // that expired first first, and returns how many; a `limit` of 0 or less deletes none. Plans with
   // executions stay, since their measurements are worth more than the space. The time it takes
-  // grows with the plans of all scopes that have expired.
-  virtual absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit,
-                                                     const RecordScope& scope) = 0;
-  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit) {
-    return DeleteExpiredPlans(before, limit, RecordScope());
+  // grows with the plans of all scopes that have expired. A database that several servers share
+  // takes its own time if that is before `now`, so that none whose clock is ahead deletes what is
+  // valid to the others. One server deletes at a time: for a scope that names an owner or a cluster
+  // this waits for another's batch, else it returns 0 meanwhile.
+  virtual absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time now, absl::Duration retention,
+                                                     int64_t limit, const RecordScope& scope) = 0;
+  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time now, int64_t limit,
+                                             const RecordScope& scope = {}) {
+    return DeleteExpiredPlans(now, absl::ZeroDuration(), limit, scope);
   }
 
   // Returns what the profiles, plans, executions and windows of the scope take up; calibrations do

@@ -427,8 +427,8 @@ absl::StatusOr<int64_t> MemoryStore::CountPlans(absl::string_view cluster) {
                        [&](const auto& entry) { return entry.second.cluster == cluster; });
 }
 
-absl::StatusOr<int64_t> MemoryStore::DeleteExpiredPlans(absl::Time before, int64_t limit,
-                                                        const RecordScope& scope) {
+absl::StatusOr<int64_t> MemoryStore::DeleteExpiredPlans(absl::Time now, absl::Duration retention,
+                                                        int64_t limit, const RecordScope& scope) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(BeginChange());
   // Soonest expired first.
@@ -438,7 +438,7 @@ absl::StatusOr<int64_t> MemoryStore::DeleteExpiredPlans(absl::Time before, int64
     const bool is_executed =
         std::any_of(state_->executions.begin(), state_->executions.end(),
                     [&name](const auto& entry) { return entry.second.plan == name; });
-    if (plan.expire_time <= before && !is_executed && IsIn(plan, scope)) {
+    if (plan.expire_time <= now - retention && !is_executed && IsIn(plan, scope)) {
       expired.emplace_back(plan.expire_time, position);
     }
   }

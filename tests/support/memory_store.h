@@ -94,8 +94,8 @@ class MemoryStore : public Store {
                                                 const PageRequest& page) override;
   absl::StatusOr<int64_t> CountPlans(absl::string_view cluster) override;
   using Store::DeleteExpiredPlans;
-  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time before, int64_t limit,
-                                             const RecordScope& scope) override;
+  absl::StatusOr<int64_t> DeleteExpiredPlans(absl::Time now, absl::Duration retention,
+                                             int64_t limit, const RecordScope& scope) override;
   absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) override;
   absl::StatusOr<int64_t> ReplacedBytes(const ProfileRecord& profile, int64_t keep_count,
                                         const RecordScope& scope) override;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -120,6 +121,17 @@ absl::StatusOr<TlsKeyPair> ReadTlsKeyPair(const std::string& certificate_path,
                                "`; renew both together"));
   }
   return pair;
+}
+
+std::optional<absl::Time> EndOfCertificate(const std::string& pem) {
+  const OpensslErrorScope errors;
+  const BioHandle bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  const CertificateHandle certificate(PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr));
+  std::tm end = {};
+  if (certificate == nullptr || ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) != 1) {
+    return std::nullopt;
+  }
+  return absl::FromTM(end, absl::UTCTimeZone());
 }
 
 }  // namespace parplan

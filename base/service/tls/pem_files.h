@@ -1,15 +1,16 @@
 // Reads the certificates and keys of TLS and checks them before they are used: gRPC accepts any
 // file, and then every call fails without a reason.
 //
-// All errors are INVALID_ARGUMENT (SPEC_INVALID) with the setting as `field`, and name the file:
-// also for an empty path (without a file's name), a file that cannot be read, and one of more than
-// 16 MiB. Clients read theirs when they make a channel, the server before it starts and when it
-// looks for renewed files (server/rpc/tls_copies.h). The functions block on the disk and are safe
-// to call from any thread.
+// All errors but that of `EndOfCertificate`, which reads no file, are INVALID_ARGUMENT
+// (SPEC_INVALID) with the setting as `field`, and name the file: also for an empty path (without a
+// file's name), a file that cannot be read, and one of more than 16 MiB. Clients read theirs when
+// they make a channel, the server before it starts and when it looks for renewed files
+// (server/rpc/tls_copies.h). The functions block on the disk and are safe to call from any thread.
 
 #ifndef PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_
 #define PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -33,6 +34,10 @@ struct TlsKeyPair {
 // `now`. Errors name the settings `tls_certificate` and `tls_key`.
 absl::StatusOr<TlsKeyPair> ReadTlsKeyPair(const std::string& certificate_path,
                                           const std::string& key_path, absl::Time now);
+
+// Returns the last moment at which the first certificate of a text in PEM is valid; nothing if it
+// has none that can be read.
+std::optional<absl::Time> EndOfCertificate(const std::string& pem);
 
 }  // namespace parplan
 

@@ -205,6 +205,16 @@ TEST_F(LeaseMachineTest, AServerThatRefusesTheAgentIsNotPestered) {
   EXPECT_EQ(machine.NextDeadline(), kNow + absl::Minutes(1));
 }
 
+// The server ends a stream with the token that it began with; a renewed one is in the file.
+TEST_F(LeaseMachineTest, WhoseCredentialExpiredConnectsAnewAtOnce) {
+  machine.StreamEnded(absl::UnauthenticatedError("the token expired"), kNow);
+  EXPECT_EQ(machine.NextDeadline(), kNow + absl::Seconds(1));
+  // It did not help.
+  machine.Tick(kNow + absl::Seconds(1));
+  machine.StreamEnded(absl::UnauthenticatedError("the token expired"), kNow + absl::Seconds(1));
+  EXPECT_EQ(machine.NextDeadline(), kNow + absl::Seconds(1) + absl::Minutes(1));
+}
+
 // The server takes the agent for present that ran here before its host was started again.
 TEST_F(LeaseMachineTest, WhoFollowsItsFormerSelfTriesAgainSoon) {
   const absl::Status refused = absl::AlreadyExistsError("another agent");

@@ -2,28 +2,24 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <openssl/core_names.h>
-#include <openssl/ecdsa.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rsa.h>
 
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "server/access/web_key_set.h"
+#include "tests/server/access/token_signer.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
 namespace {
 
 using Json = nlohmann::json;
-using Key = std::shared_ptr<EVP_PKEY>;
+using Signer = TokenSigner;
 
 // RFC 7515, appendices A.2 and A.3.
 constexpr char kRfcRsaKey[] =
@@ -49,10 +45,6 @@ constexpr char kRfcRsaSignature[] =
 constexpr char kRfcEcSignature[] =
     "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
 
-std::string Encode(const std::string& bytes) {
-  return absl::StrReplaceAll(absl::WebSafeBase64Escape(bytes), {{"=", ""}});
-}
-
 std::string Decode(const std::string& text) {
   std::string bytes;
   EXPECT_TRUE(DecodeBase64Url(text, &bytes)) << text;
@@ -61,67 +53,6 @@ std::string Decode(const std::string& text) {
 
 absl::StatusOr<WebKeySet> SetOf(const std::string& keys) {
   return WebKeySet::Create(absl::StrCat("{\"keys\":[", keys, "]}"), "jwks");
-}
-
-std::string NumberOf(const Key& key, const char* name, int size) {
-  BIGNUM* number = nullptr;
-  EXPECT_EQ(EVP_PKEY_get_bn_param(key.get(), name, &number), 1);
-  std::string bytes(static_cast<size_t>(size == 0 ? BN_num_bytes(number) : size), '\0');
-  BN_bn2binpad(number, reinterpret_cast<unsigned char*>(bytes.data()),
-               static_cast<int>(bytes.size()));
-  BN_free(number);
-  return Encode(bytes);
-}
-
-// A key to sign with, and how a set has it.
-struct Signer {
-  Key key;
-  std::string algorithm;
-  std::string json;
-};
-
-Signer RsaSigner(const std::string& id, unsigned int bits = 2048) {
-  Signer signer{Key(EVP_RSA_gen(bits), &EVP_PKEY_free), "RS256", ""};
-  const Json json = {{"kty", "RSA"},
-                     {"kid", id},
-                     {"n", NumberOf(signer.key, OSSL_PKEY_PARAM_RSA_N, 0)},
-                     {"e", NumberOf(signer.key, OSSL_PKEY_PARAM_RSA_E, 0)}};
-  signer.json = json.dump();
-  return signer;
-}
-
-Signer EcSigner(const std::string& id) {
-  Signer signer{Key(EVP_EC_gen("P-256"), &EVP_PKEY_free), "ES256", ""};
-  const Json json = {{"kty", "EC"},
-                     {"crv", "P-256"},
-                     {"kid", id},
-                     {"alg", "ES256"},
-                     {"use", "sig"},
-                     {"x", NumberOf(signer.key, OSSL_PKEY_PARAM_EC_PUB_X, 32)},
-                     {"y", NumberOf(signer.key, OSSL_PKEY_PARAM_EC_PUB_Y, 32)}};
-  signer.json = json.dump();
-  return signer;
-}
-
-std::string Sign(const Signer& signer, const std::string& text) {
-  const DigestContextHandle context(EVP_MD_CTX_new());
-  EXPECT_EQ(EVP_DigestSignInit(context.get(), nullptr, EVP_sha256(), nullptr, signer.key.get()), 1);
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(text.data());
-  size_t size = 0;
-  EXPECT_EQ(EVP_DigestSign(context.get(), nullptr, &size, bytes, text.size()), 1);
-  std::string signature(size, '\0');
-  auto* const out = reinterpret_cast<unsigned char*>(signature.data());
-  EXPECT_EQ(EVP_DigestSign(context.get(), out, &size, bytes, text.size()), 1);
-  signature.resize(size);
-  if (signer.algorithm != "ES256") return signature;
-  const unsigned char* der = out;
-  ECDSA_SIG* const halves = d2i_ECDSA_SIG(nullptr, &der, static_cast<int64_t>(size));
-  std::string raw(64, '\0');
-  auto* const raw_bytes = reinterpret_cast<unsigned char*>(raw.data());
-  BN_bn2binpad(ECDSA_SIG_get0_r(halves), raw_bytes, 32);
-  BN_bn2binpad(ECDSA_SIG_get0_s(halves), raw_bytes + 32, 32);
-  ECDSA_SIG_free(halves);
-  return raw;
 }
 
 class TokenVerifierTest : public testing::Test {
@@ -134,15 +65,14 @@ class TokenVerifierTest : public testing::Test {
                 {"nbf", 1000},
                 {"iat", 1000}}) {}
 
-  std::string Token(const Signer& signer, Json header) const {
-    const std::string text = absl::StrCat(Encode(header.dump()), ".", Encode(claims.dump()));
-    return absl::StrCat(text, ".", Encode(Sign(signer, text)));
+  std::string Token(const Signer& signer, const Json& header) const {
+    return MakeToken(signer, header, claims);
   }
   std::string Token(const Signer& signer) const {
     return Token(signer, {{"alg", signer.algorithm}, {"kid", "1"}});
   }
 
-  absl::StatusOr<Identity> Verify(const std::string& token, int64_t now = 1500) const {
+  absl::StatusOr<VerifiedToken> Verify(const std::string& token, int64_t now = 1500) const {
     return TokenVerifier({.issuer = "https://kubernetes.default.svc", .audience = "parplan"},
                          *SetOf(keys))
         .Verify(token, absl::FromUnixSeconds(now));
@@ -205,7 +135,9 @@ TEST(WebKeySet, BrokenAndWeakKeysAreRefusedAndOthersLeftOut) {
 }
 
 TEST_F(TokenVerifierTest, ATokenOfAServiceAccountIsItsIdentity) {
-  EXPECT_EQ(Verify(Token(signer))->text(), "k8s:lab/trainer");
+  ASSERT_OK_AND_ASSIGN(const VerifiedToken verified, Verify(Token(signer)));
+  EXPECT_EQ(verified.identity.text(), "k8s:lab/trainer");
+  EXPECT_EQ(verified.expiry, absl::FromUnixSeconds(2000));
   claims["aud"] = "parplan";
   EXPECT_OK(Verify(Token(signer)));
   claims["aud"] = {"other", "parplan"};

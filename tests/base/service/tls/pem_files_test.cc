@@ -5,6 +5,7 @@
 #include <openssl/pem.h>
 
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -65,6 +66,14 @@ void ExpectRefused(const Result& result, const std::string& field, const std::st
 TEST_F(PemFilesTest, ReadsAllCertificatesOfAFile) {
   const std::string text = own_.certificate + other_.certificate;
   EXPECT_THAT(ReadCertificates("tls_ca", File("ca.pem", text)), IsOkAndHolds(text));
+}
+
+TEST_F(PemFilesTest, TheEndOfATextIsThatOfItsFirstCertificate) {
+  const TestCertificate later = MakeTestCertificate(kStart, kEnd + absl::Hours(1));
+  EXPECT_EQ(EndOfCertificate(own_.certificate + later.certificate), kEnd);
+  EXPECT_EQ(EndOfCertificate(later.certificate + own_.certificate), kEnd + absl::Hours(1));
+  EXPECT_EQ(EndOfCertificate(""), std::nullopt);
+  EXPECT_EQ(EndOfCertificate(kDamaged), std::nullopt);
 }
 
 TEST_F(PemFilesTest, RefusesAFileWithoutACertificate) {

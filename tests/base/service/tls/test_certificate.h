@@ -15,8 +15,9 @@ struct TestCertificate {
   std::string key;
 };
 
-// Returns a certificate with a new key that is valid from `start` to `end`, in whole seconds.
-TestCertificate MakeTestCertificate(absl::Time start, absl::Time end);
+// Returns a certificate with a new key that is valid from `start` to `end`, in whole seconds. Its
+// common name is `name`; it has none if that is empty.
+TestCertificate MakeTestCertificate(absl::Time start, absl::Time end, const std::string& name = "");
 
 }  // namespace parplan
 

@@ -1,0 +1,35 @@
+// What a caller proved itself with, kept to ask later whether it still holds. `CredentialOf`
+// (server/rpc/peer_identity.h) makes one for a stream, `Authorizer::Recheck` judges it.
+
+#ifndef PARPLAN_SERVER_ACCESS_CREDENTIAL_H_
+#define PARPLAN_SERVER_ACCESS_CREDENTIAL_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/access/identity.h"
+
+namespace parplan {
+
+struct Credential {
+  enum class Kind {
+    // Neither a certificate nor a token that the server reads.
+    kNone,
+    kToken,
+    kCertificate,
+  };
+
+  Kind kind = Kind::kNone;
+  // The token of kToken, without `Bearer `.
+  std::string token;
+  // The names of kCertificate.
+  CertificateNames names;
+  // The end that the token or certificate states; infinite for kNone.
+  absl::Time expiry = absl::InfiniteFuture();
+  // When it is refused: `expiry`, for a token `TokenVerifier::kLeeway` later.
+  absl::Time end = absl::InfiniteFuture();
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_SERVER_ACCESS_CREDENTIAL_H_
