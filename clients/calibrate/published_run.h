@@ -154,10 +154,12 @@ enum class MemoryView {
   kReservedMax = 3,
   // All of the device that is not free, as nvidia-smi shows it.
   kDeviceTotal = 4,
-  // As `kReservedMax`, of the first rank: nanotron's benchmark writes the `max_memory_reserved` of
+  // Like `kReservedMax`, but on the first rank: nanotron's benchmark writes the
+  // `max_memory_reserved` of
   // rank 0 of the world (helpers.py, log_throughput), which is on the first stage.
   kReservedFirstRank = 5,
-  // As `kAllocatedMax`, of the first rank: MLPerf's loggers write on rank 0 only (`get_rank() == 0`
+  // Like `kAllocatedMax`, but on the first rank: MLPerf's loggers write on rank 0 only (`get_rank()
+  // == 0`
   // in the callbacks of the reference implementation of Llama 3.1).
   kAllocatedFirstRank = 6,
 };

@@ -118,7 +118,7 @@ void PythonStatements::ReadAssignment(std::vector<Target> targets, int line) {
     lists.push_back(std::move(further));
   }
   // The value is read once for each list. More lists could take time that grows with the square of
-  // the file, and nobody writes them.
+  // the file, and no configuration has them.
   constexpr size_t kMostLists = 16;
   for (const std::vector<Target>& list : lists) {
     reader_.set_place(begin);
@@ -159,7 +159,7 @@ void PythonStatements::ReadValues(const std::vector<Target>& targets, int line) 
     if (!reader_.Peek().Is(',')) break;
     reader_.Next();
   }
-  // What was noted then belongs to other targets.
+  // The notes of the values then belong to other targets.
   if (count != targets.size()) NoteAll(targets, NotLiteral(), line);
   for (const Target& target : targets) {
     if (target.has_unknown_key) reader_.NoteSetting(owner_ + target.path, NotLiteral(), line);

@@ -1,4 +1,4 @@
-// What a caller proved itself with, kept to ask later whether it still holds. `CredentialOf`
+// The proof of a caller's identity, kept to ask later whether it still holds. `CredentialOf`
 // (server/rpc/peer_identity.h) makes one for a stream, `Authorizer::Recheck` judges it.
 
 #ifndef PARPLAN_SERVER_ACCESS_CREDENTIAL_H_

@@ -20,7 +20,7 @@
 
 namespace parplan {
 
-// What a token proves, and until when.
+// The identity that a token proves, and the time until which it does.
 struct VerifiedToken {
   Identity identity;
   // Its `exp`. The token passes until `TokenVerifier::kLeeway` later.

@@ -68,7 +68,7 @@ Call::Call(const RpcContext& rpc, absl::string_view method,
 void Call::WatchCredential(const grpc::CallbackServerContext& server_context,
                            CredentialWatch::EndStream end) {
   const std::shared_ptr<const Caller>& caller = context_->caller();
-  // A refused caller is told so at its first message.
+  // A refused caller gets its error at its first message.
   if (!caller->refusal().ok()) return;
   credential_ =
       rpc_.credentials.Add(CredentialOf(server_context, rpc_.authorizer, rpc_.core.clock().Now()),

@@ -1,4 +1,5 @@
-// Which GPUs have code in this plugin. Plain text and numbers, so that it is tested without CUDA.
+// The GPUs that have code in this plugin, in plain text and numbers, so that it is tested without
+// CUDA.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_DEVICE_CODE_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_DEVICE_CODE_H_

@@ -111,8 +111,8 @@ INSTANTIATE_TEST_SUITE_P(Seeds, UnevenTwin,
 
 // The plan found with less memory fits into more, so no bound of more exceeds its time. Memory is
 // also that which the plan just needs, where a bound that counts a byte too many denies it. A bound
-// must hold after any number of states; without the limit two of these problems take up to 1.8 million, and
-// the test four minutes.
+// must hold after any number of states; without the limit two of these problems take up to 1.8
+// million, and the test four minutes.
 TEST(UnevenLadder, NoBoundExceedsAPlanOfLessMemory) {
   int question_count = 0;
   int open_count = 0;
