@@ -32,7 +32,8 @@ struct UniformPlan {
   // 1 if the model has none.
   Strategy strategy;
   // Used if `strategy` recomputes whole layers. 0: every decoder layer is recomputed. Above 0: so
-  // many decoder layers at the beginning of each stage, and none that predicts further tokens.
+  // many decoder layers at the beginning of each stage; layers that predict further tokens
+  // are counted with them, and are not recomputed then.
   int recomputed_layer_count = 0;
 
   int pipeline_parallel_degree() const {

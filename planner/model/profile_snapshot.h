@@ -17,7 +17,8 @@
 
 namespace parplan {
 
-// Values as in proto/parplan/v1/profile.proto.
+// The source of a value: a clock or counter; a computation from a measurement of another form, such
+// as a bandwidth; an assumption or first principles. Numbers are those of the proto.
 enum class Origin { kMeasured = 1, kDerived = 2, kEstimated = 3 };
 enum class Collective {
   kAllReduce = 1,
@@ -78,8 +79,8 @@ struct CollectivePoint {
   Origin origin = Origin::kMeasured;
 };
 
-// Time of the optimizer's step over `parameter_count` parameters; see `OptimizerTiming` of the
-// proto.
+// Time of one step of the optimizer on one device, over `parameter_count` parameters that it
+// updates. Includes setting gradients to zero, excludes collectives.
 struct OptimizerPoint {
   Optimizer optimizer = Optimizer::kAdam;
   Precision precision = Precision::kBf16;
@@ -110,13 +111,15 @@ class ProfileSnapshot {
   };
 
   // Sorts the points; layers keep their order, and every list may be empty. Returns
-  // INVALID_ARGUMENT (PROFILE_INVALID) naming the field for an empty device kind, a time that is
-  // not finite and above 0, fewer than 2 participants, a degree, micro-batch, sequence length,
-  // stride, `devices_per_node` or parameter count of an optimizer below 1, an `overlap_slowdown`
-  // that is not finite and at least 1, a negative size or parameter count of a layer, a
-  // negative `context_memory`, a message of
-  // 0 bytes, a send-receive of other than 2 participants, two points with equal keys (all members
-  // by which their list is sorted), or two layers of one precision for which `SameLayer` holds.
+  // INVALID_ARGUMENT (PROFILE_INVALID) naming the field for
+  //   - an empty device kind; `devices_per_node` below 1;
+  //   - a time that is not finite and above 0;
+  //   - a tensor-parallel degree, micro-batch, sequence length or rank stride below 1;
+  //   - a size or parameter count of a layer below 0, a parameter count of an optimizer below 1;
+  //   - fewer than 2 participants, a send-receive of other than 2, a message of 0 bytes;
+  //   - an `overlap_slowdown` that is not finite and at least 1, a `context_memory` below 0;
+  //   - two points with equal keys (all members by which their list is sorted);
+  //   - two layers of one precision for which `SameLayer` holds.
   // Checks neither `digest` nor the definitions of layers.
   static absl::StatusOr<ProfileSnapshot> Create(Content content);
 

@@ -13,8 +13,9 @@ namespace parplan {
 
 // Measures how long the device takes for the work between `Start` and `Stop`. On a GPU both are
 // events in its stream of computations, so nothing waits for them, and collectives count only as
-// far as that stream waits for them (`PendingWork::Wait`); on the processor they read the steady
-// clock. Used by the thread of the device.
+// far as that stream waits for them (`PendingWork::Wait`). On the processor they read the steady
+// clock, so all counts that the thread does or waits for. The device outlives its
+// stopwatches. Used by the thread of the device.
 class Stopwatch {
  public:
   virtual ~Stopwatch() = default;

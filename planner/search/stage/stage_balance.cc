@@ -269,9 +269,14 @@ std::optional<MemoryBalancedPartition> MemoryBalancedSplit(absl::Span<const int>
                                 static_cast<int>(preferred.size()))
         .Solve();
   };
-  // More than any stage needs, and far from overflow.
+  // A partition that is known suffices, and saves a third of the halvings. Else more than any stage
+  // needs, and far from overflow.
   int64_t enough = int64_t{1} << 60;
-  if (!fits(enough)) return std::nullopt;
+  if (const Bytes known = LeastMemoryOf(kind_of_layer, memory, preferred); known != Bytes::Max()) {
+    enough = known.count();
+  } else if (!fits(enough)) {
+    return std::nullopt;
+  }
   int64_t too_small = -1;
   while (enough - too_small > 1) {
     const int64_t middle = too_small + (enough - too_small) / 2;
