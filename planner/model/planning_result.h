@@ -51,8 +51,8 @@ struct SearchControl {
   // The gap (`SearchSummary::gap_ratio`), from 0 to 1, at which `exact` may end
   // (`SearchLimit::kGap`). While its gap is larger, it searches what is left open again with twice
   // the effort, until another limit ends it or the effort is `kMaxEffort`; that makes neither the
-  // plan nor the bound worse. If absent, it looks for a proof in one round. `min-memory-ilp`
-  // passes it on to its search for the fastest plan of least memory; other planners ignore it.
+  // plan nor the bound worse. If absent, it looks for a proof in one round. Other planners ignore
+  // it.
   std::optional<double> wanted_gap_ratio;
   // Called at least every few thousand states. If it returns true, the search ends with the best
   // plan so far and `SearchLimit::kTime`; a caller with another reason to stop, such as a client

@@ -72,6 +72,8 @@ class LeastMemorySearch {
     const PlanningProblem smaller = problem_.WithRules(rules).WithUsableMemory(usable);
     SearchControl part = meter_.PartOf(kStatesWithinMemory);
     part.on_progress = nullptr;
+    // The least memory and its fastest plan are wanted to the byte and the second.
+    part.wanted_gap_ratio.reset();
     SearchMeter meter(part);
     BestFirstSearch search(smaller, costs_, part, tables_, meter, /*wanted=*/1);
     search.DisableSeeding();

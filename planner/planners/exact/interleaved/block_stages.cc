@@ -157,7 +157,7 @@ class BlockStages {
       }
     }
     const InterleavedPaths paths(StageCounts(kinds, std::move(counts)), setting_.depth());
-    return paths.Bound(times_, setting_.candidate().micro_batch_count, {}, 0.0) +
+    return paths.Bound(times_, setting_.candidate().micro_batch_count, {}, {}, 0.0) +
            setting_.costs().step_overhead().value();
   }
 

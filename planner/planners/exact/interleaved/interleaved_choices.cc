@@ -113,9 +113,11 @@ void PartitionChoices::AddHops() {
     if (known == hops_.end()) hops_.push_back(hop);
     ++hops_[index].count;
     if (stage < depth_) first_hops_.push_back(index);
+    if (stage >= stage_count - depth_) last_hops_.push_back(index);
   }
   hop_sends_.resize(hops_.size());
   sends_.resize(first_hops_.size());
+  last_sends_.resize(last_hops_.size());
 }
 
 double PartitionChoices::LeastSend(const Hop& hop) const {
@@ -152,9 +154,13 @@ double PartitionChoices::Bound() {
   for (size_t device = 0; device < sends_.size(); ++device) {
     sends_[device] = hop_sends_[first_hops_[device]];
   }
-  const double bound = group_sizes_ == nullptr
-                           ? paths_.Bound(times_, micro_batch_count_, sends_, all_sends)
-                           : paths_.BoundOfDevices(times_, micro_batch_count_, sends_);
+  for (size_t device = 0; device < last_sends_.size(); ++device) {
+    last_sends_[device] = hop_sends_[last_hops_[device]];
+  }
+  const double bound =
+      group_sizes_ == nullptr
+          ? paths_.Bound(times_, micro_batch_count_, sends_, last_sends_, all_sends)
+          : paths_.BoundOfDevices(times_, micro_batch_count_, sends_);
   return std::max(bound, PricedBound()) + setting_.costs().step_overhead().value();
 }
 

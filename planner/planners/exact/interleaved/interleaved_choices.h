@@ -130,11 +130,14 @@ class PartitionChoices {
   const PartitionSeams seams_;
   const InterleavedPaths paths_;
   std::vector<Hop> hops_;
-  // [device] the hop of its first stage, as an index into `hops_`.
+  // [device] the hops of its first and its last stage, as indices into `hops_`; the last device has
+  // none of the latter.
   std::vector<int> first_hops_;
+  std::vector<int> last_hops_;
   // Send times by hop, and by device, for `Bound`.
   std::vector<double> hop_sends_;
   std::vector<double> sends_;
+  std::vector<double> last_sends_;
   // Times of the chosen options; for undecided definitions the least times.
   DefinitionTimes times_;
   // [definition] index of the option, or -1.

@@ -26,17 +26,22 @@ InterleavedPaths::InterleavedPaths(const StageCounts& counts, int device_count)
       device_count_(device_count),
       before_(static_cast<size_t>(device_count) * definition_count_),
       owned_(before_.size()),
-      all_(definition_count_),
-      last_(definition_count_) {
+      last_(before_.size()),
+      before_last_(before_.size()) {
+  const int first_of_last = counts.stage_count() - device_count;
   for (int definition = 0; definition < definition_count_; ++definition) {
-    for (int stage = 0; stage < counts.stage_count(); ++stage) {
-      all_[definition] += counts.of(stage, definition);
+    for (int stage = 0; stage < first_of_last; ++stage) {
+      before_last_[definition] += counts.of(stage, definition);
     }
-    last_[definition] = counts.of(counts.stage_count() - 1, definition);
   }
   for (int device = 0; device < device_count; ++device) {
     for (int definition = 0; definition < definition_count_; ++definition) {
       const size_t index = static_cast<size_t>(device) * definition_count_ + definition;
+      last_[index] = counts.of(first_of_last + device, definition);
+      if (device > 0) {
+        const size_t in_front = index - definition_count_;
+        before_last_[index] = before_last_[in_front] + last_[in_front];
+      }
       if (device > 0) {
         before_[index] = before_[index - definition_count_] + counts.of(device - 1, definition);
       }
@@ -76,18 +81,31 @@ double InterleavedPaths::BoundOfDevices(const DefinitionTimes& times, int64_t mi
 }
 
 double InterleavedPaths::Bound(const DefinitionTimes& times, int64_t micro_batch_count,
-                               absl::Span<const double> sends, double all_sends) const {
+                               absl::Span<const double> sends, absl::Span<const double> last_sends,
+                               double all_sends) const {
   const auto micro_batches = static_cast<double>(micro_batch_count);
   double first_sync = 0.0;
   for (int i = 0; i < definition_count_; ++i) first_sync += owned_[i] * times.sync[i];
-  const double* owned = &owned_[static_cast<size_t>(device_count_ - 1) * definition_count_];
-  double through = 2.0 * all_sends + first_sync;
-  for (int i = 0; i < definition_count_; ++i) {
-    const double passes =
-        all_[i] - last_[i] + micro_batches * owned[i] - device_count_ * (owned[i] - last_[i]);
-    through += passes * times.forward_backward[i];
+  double longest = 0.0;
+  // Messages to the device's last stage.
+  double messages = all_sends;
+  for (int device = device_count_ - 1; device >= 0; --device) {
+    if (device + 1 < device_count_ && !last_sends.empty()) messages -= last_sends[device];
+    const size_t begin = static_cast<size_t>(device) * definition_count_;
+    double through = 2.0 * messages;
+    for (int i = 0; i < definition_count_; ++i) {
+      const double owned = owned_[begin + i];
+      const double last = last_[begin + i];
+      const double passes =
+          before_last_[begin + i] + micro_batches * owned - device_count_ * (owned - last);
+      through += passes * times.forward_backward[i];
+    }
+    longest = std::max(longest, through);
+    // Without messages by device only the last one's are known.
+    if (last_sends.empty()) messages = 0.0;
   }
-  return std::max(BoundOfDevices(times, micro_batch_count, sends), through * (1.0 - kPathRounding));
+  return std::max(BoundOfDevices(times, micro_batch_count, sends),
+                  (longest + first_sync) * (1.0 - kPathRounding));
 }
 
 }  // namespace parplan

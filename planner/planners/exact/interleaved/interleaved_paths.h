@@ -47,11 +47,11 @@ struct DefinitionTimes {
 // One path per device: it begins when the first micro-batch has come through the stages before its
 // first one, then runs all its chunks for all micro-batches, the last pass being the backward pass
 // of its first chunk; then it synchronises, or the last gradient travels on to device 0, which
-// synchronises. One more path: the first micro-batch goes forward through all stages; then the last
-// device works until the last micro-batch starts back, except for the `device_count` passes in each
-// direction of every other chunk that come before or after; then that micro-batch goes back through
-// all stages. Each length is a sum over definitions, so the least times of definitions give a bound
-// for all strategies.
+// synchronises. One more path per device: the first micro-batch goes forward through all stages
+// before the device's last one; then the device works until the last micro-batch starts back from
+// there, except for the `device_count` passes in each direction of every other chunk that come
+// before or after; then that micro-batch goes back through all these stages. Each length is a sum
+// over definitions, so the least times of definitions give a bound for all strategies.
 class InterleavedPaths {
  public:
   // REQUIRES, unchecked: the number of stages is a multiple of `device_count`, which is above 0.
@@ -64,9 +64,12 @@ class InterleavedPaths {
   //  micro_batch_count   a multiple of the number of devices
   //  sends               [device] least seconds of a message from its first stage to the next,
   //                      one direction; empty means 0
+  //  last_sends          [device] the same from its last stage, but for the last device; empty
+  //                      means 0
   //  all_sends           the sum over all messages of a micro-batch, one direction
   double Bound(const DefinitionTimes& times, int64_t micro_batch_count,
-               absl::Span<const double> sends, double all_sends) const;
+               absl::Span<const double> sends, absl::Span<const double> last_sends,
+               double all_sends) const;
   // Returns the same from the paths of devices alone, which hold for any number of micro-batches
   // and any size of groups.
   double BoundOfDevices(const DefinitionTimes& times, int64_t micro_batch_count,
@@ -75,13 +78,12 @@ class InterleavedPaths {
  private:
   int definition_count_;
   int device_count_;
-  // [device][definition] layers of the stages before the device's first one (`before_`), and of all
-  // its stages (`owned_`).
+  // [device][definition] layers of the stages before the device's first one (`before_`), of all its
+  // stages (`owned_`), of its last one (`last_`), and of the stages before that (`before_last_`).
   std::vector<double> before_;
   std::vector<double> owned_;
-  // [definition] layers of all stages, and of the last stage.
-  std::vector<double> all_;
   std::vector<double> last_;
+  std::vector<double> before_last_;
 };
 
 }  // namespace parplan

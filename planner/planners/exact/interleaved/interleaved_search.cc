@@ -122,7 +122,7 @@ Seconds InterleavedBounds::Bound(const LeastTimes& least, int64_t micro_batch_co
   double bound = is_uneven_apart_ ? kInfinity : QuickUneven(times, micro_batch_count);
   for (const Partition& partition : partitions_) {
     if (!FitsPassLimit(micro_batch_count, partition.stage_count)) continue;
-    bound = std::min(bound, partition.paths.Bound(times, micro_batch_count, {}, 0.0));
+    bound = std::min(bound, partition.paths.Bound(times, micro_batch_count, {}, {}, 0.0));
   }
   return Seconds::Of(bound);
 }

@@ -34,6 +34,9 @@ UnevenBound::UnevenBound(const ModelSpec& model, int device_count)
     if (model.definition_of_layer()[layer] != major_) is_uniform_ = false;
   }
   if (first_ == major_ || last_ == major_) is_uniform_ = false;
+  middle_counts_ = counts_;
+  --middle_counts_[first_];
+  if (model.layer_count() > 1) --middle_counts_[last_];
 }
 
 UnevenBound::Work UnevenBound::WorkOf(const DefinitionTimes& times,
@@ -48,6 +51,7 @@ UnevenBound::Work UnevenBound::WorkOf(const DefinitionTimes& times,
     if (counts_[definition] == 0) continue;
     const double time = times.forward_backward[definition];
     work.all += time * counts_[definition];
+    if (middle_counts_[definition] == 0) continue;
     work.least = std::min(work.least, time);
     work.least_forward = std::min(work.least_forward, times.forward[definition]);
     least_sync = std::min(least_sync, times.sync[definition]);
@@ -66,13 +70,73 @@ double UnevenBound::Quick(const DefinitionTimes& times, int64_t micro_batch_coun
          kUnevenRounding;
 }
 
+// The paths of devices. Each enters through a layer at least of every stage in front, and ends with
+// the synchronisation of the first device or of its own.
+UnevenBound::DeviceLimit UnevenBound::LimitOf(const DefinitionTimes& times,
+                                              const Question& question, const Work& work,
+                                              int device, double first_sync, double step) const {
+  const auto micro_batches = static_cast<double>(question.micro_batch_count);
+  const bool is_last = device == device_count_ - 1;
+  DeviceLimit limit;
+  double end_sync = 0.0;
+  if (device == 0) {
+    limit.ends += work.first;
+    end_sync += times.sync[first_];
+  }
+  if (is_last) {
+    limit.ends += work.last;
+    end_sync += times.sync[last_];
+  }
+  double entry = 0.0;
+  double forward_entry = 0.0;
+  if (device > 0) {
+    entry = work.first + (device - 1) * work.least + 2.0 * device * question.least_send;
+    forward_entry =
+        work.first_forward + (device - 1) * work.least_forward + device * question.least_send;
+  }
+  limit.time = std::min(step - entry - first_sync, step - forward_entry - end_sync) / micro_batches;
+  const double layer = times.forward_backward[major_];
+  const double layer_and_sync = layer + times.sync[major_] / micro_batches;
+  const double room = step - entry - first_sync - micro_batches * limit.ends;
+  const double room_of_own = step - forward_entry - end_sync - micro_batches * limit.ends;
+  if (room < 0.0 || room_of_own < 0.0) {
+    limit.layers = -1.0;
+    return limit;
+  }
+  limit.layers = major_count_;
+  if (layer > 0.0) limit.layers = std::min(limit.layers, room / (micro_batches * layer));
+  if (layer_and_sync > 0.0) {
+    limit.layers = std::min(limit.layers, room_of_own / (micro_batches * layer_and_sync));
+  }
+  limit.layers = std::floor(limit.layers * (1.0 + 1e-9));
+  if (!question.most_layers.empty()) {
+    limit.layers = std::min<double>(limit.layers, question.most_layers[device]);
+  }
+  return limit;
+}
+
 // Returns whether the paths allow a step of so many seconds.
 bool UnevenBound::Allows(const DefinitionTimes& times, const Question& question, const Work& work,
                          double step) const {
   const auto micro_batches = static_cast<double>(question.micro_batch_count);
   const double devices = device_count_;
-  double mean =
-      question.least_send * (devices * question.fewest_virtual_stages - 1.0) + work.first_sync;
+  // Layers of `major_` come whole. Those for which the other devices have no room are on the first
+  // one, which synchronises them too, and that is at the end of the paths of all devices.
+  double first_sync = work.first_sync;
+  while (true) {
+    double layers_of_others = 0.0;
+    for (int device = 1; device < device_count_; ++device) {
+      const DeviceLimit limit = LimitOf(times, question, work, device, first_sync, step);
+      if (limit.layers < 0.0) return false;
+      layers_of_others += limit.layers;
+    }
+    const double on_first = std::max(0.0, middle_counts_[major_] - layers_of_others);
+    if (on_first > LimitOf(times, question, work, 0, first_sync, step).layers) return false;
+    const double sync = times.sync[first_] + on_first * times.sync[major_];
+    if (sync <= first_sync) break;
+    first_sync = sync;
+  }
+  double mean = question.least_send * (devices * question.fewest_virtual_stages - 1.0) + first_sync;
   double left = work.all;
   // First every device takes the least it must have.
   const auto least_of = [&](int device) {
@@ -91,20 +155,9 @@ bool UnevenBound::Allows(const DefinitionTimes& times, const Question& question,
   left = std::max(left, 0.0);
   // Then the rest goes where the mean path counts it least, which is to the last devices.
   for (int device = device_count_ - 1; device >= 0; --device) {
-    const double entry =
-        device == 0 ? 0.0
-                    : work.first + (device - 1) * work.least + 2.0 * device * question.least_send;
-    double most = (step - entry - work.first_sync) / micro_batches;
-    if (is_uniform_) {
-      const double fixed =
-          (device == 0 ? work.first : 0.0) + (device == device_count_ - 1 ? work.last : 0.0);
-      const double layer = times.forward_backward[major_];
-      double layers = most < fixed ? -1.0 : std::floor((most - fixed) / layer * (1.0 + 1e-9));
-      if (!question.most_layers.empty()) {
-        layers = std::min<double>(layers, question.most_layers[device]);
-      }
-      most = fixed + layers * layer;
-    }
+    const DeviceLimit limit = LimitOf(times, question, work, device, first_sync, step);
+    const double most =
+        is_uniform_ ? limit.ends + limit.layers * times.forward_backward[major_] : limit.time;
     const double least = least_of(device);
     if (most < least * kUnevenRounding) return false;
     const double more = std::min(left, std::max(0.0, most - least));

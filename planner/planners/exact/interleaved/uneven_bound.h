@@ -6,9 +6,13 @@
 // with the last micro-batch. The mean of the second kind over all stages counts a layer on device d
 // m / P + (P - 1 - d) / (P V) times, whatever its virtual stage. So a partition enters by the work
 // of each device alone, and the least step for which the devices can take all the work is a bound.
-// That one knows only how many layers of one definition have room. A second bound prices the memory
-// of all devices together and lets each definition choose among its options (uneven_prices.cc).
-// Used by uneven_search.h, interleaved_search.h and `FindSmallestMemory`.
+// Layers of the commonest definition come whole in it. Every virtual stage but the first and the
+// last of the model has a layer at least that is neither the first nor the last, so the first kind
+// of path enters device d through d - 1 of these at least. It ends with the synchronisation of the
+// device, or of the first device, which has the layers that have no room elsewhere.
+// That bound knows only how many layers of one definition have room. A second bound prices the
+// memory of all devices together and lets each definition choose among its options
+// (uneven_prices.cc). Used by uneven_search.h, interleaved_search.h and `FindSmallestMemory`.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_BOUND_H_
@@ -63,7 +67,7 @@ class UnevenBound {
   // Returns the definition that most layers have, the first of equal ones.
   int major() const { return major_; }
   // Returns whether all layers but the first and the last are of `major()`. Then devices take whole
-  // layers in the bound too.
+  // layers of both kinds in the bound; else layers of `major()` come whole, and others in parts.
   bool is_uniform() const { return is_uniform_; }
 
   // Returns a bound that needs no search, in seconds: the mean over devices of the first kind of
@@ -85,7 +89,8 @@ class UnevenBound {
     double all = 0.0;
     double first = 0.0;
     double last = 0.0;
-    // The shortest layer.
+    // The shortest layer but for the first and the last of the model. Every virtual stage but the
+    // first and the last has only such layers.
     double least = 0.0;
     // The same of forward passes alone.
     double first_forward = 0.0;
@@ -94,6 +99,19 @@ class UnevenBound {
     double first_sync = 0.0;
   };
   Work WorkOf(const DefinitionTimes& times, int fewest_virtual_stages) const;
+  // What the paths of a device leave to it in a step of some length.
+  struct DeviceLimit {
+    // Seconds of a micro-batch of all its layers, at most.
+    double time = 0.0;
+    // Layers of `major()` but for the first and the last of the model, at most; negative if the
+    // first or last layer alone takes too long.
+    double layers = 0.0;
+    // Seconds of a micro-batch of the first and the last layer, if it has them.
+    double ends = 0.0;
+  };
+  // `first_sync` is the least synchronisation of the first device.
+  DeviceLimit LimitOf(const DefinitionTimes& times, const Question& question, const Work& work,
+                      int device, double first_sync, double step) const;
   // The options that all layers choose at a price of memory, and their mean costs.
   PricedOption MeanChoice(const PricedOptions& options, double passes, double price,
                           double in_flight) const;
@@ -119,8 +137,9 @@ class UnevenBound {
   int first_ = 0;
   int last_ = 0;
   bool is_uniform_ = true;
-  // [definition] number of layers.
+  // [definition] number of layers, and of those but for the first and the last.
   std::vector<int> counts_;
+  std::vector<int> middle_counts_;
 };
 
 }  // namespace parplan

@@ -52,6 +52,31 @@ TEST(FindLeastMemoryPlan, IsTheSmallestOfAllPlansAndThenTheFastest) {
   EXPECT_GT(least_count, found * 19 / 20);
 }
 
+// `min-memory-ilp` asks it, and a wanted gap is for `exact` alone.
+TEST(FindLeastMemoryPlan, TakesNoWantedGap) {
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const PlanningProblem problem = RandomProblem(seed);
+    const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+    if (!costs.ok()) continue;
+    const SearchControl control;
+    const SearchControl with_gap{.wanted_gap_ratio = 1.0};
+    SearchMeter meter(control);
+    SearchMeter meter_with_gap(with_gap);
+    const std::optional<LeastMemoryPlan> least = FindLeastMemoryPlan(problem, *costs, meter);
+    const std::optional<LeastMemoryPlan> same =
+        FindLeastMemoryPlan(problem, *costs, meter_with_gap);
+    ASSERT_EQ(least.has_value(), same.has_value());
+    if (!least) continue;
+    ++found;
+    EXPECT_EQ(least->predicted.plan, same->predicted.plan);
+    EXPECT_EQ(least->memory_is_proved, same->memory_is_proved);
+    EXPECT_EQ(least->time_is_proved, same->time_is_proved);
+  }
+  EXPECT_GT(found, 20);
+}
+
 TEST(FindLeastMemoryPlan, DoesNotDependOnTheMemoryOfTheProblem) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -130,7 +130,7 @@ TEST(UnevenBound, IsNoLongerThanTheScheduleOfAnyPartition) {
     }
     const double priced = bound.PricedBound(times, question, options, Seconds::Infinite().value());
     EXPECT_LE(priced, step);
-    if (priced > narrow * (1.0 + 1e-6)) ++priced_count;
+    if (priced > 0.9 * step) ++priced_count;
     // With groups of any size, of which these are some.
     const int64_t any_count = devices + dice.Number(0, 40);
     const int64_t group_size = DrawGroupSize(devices, chunks, any_count, dice.random());
@@ -180,6 +180,32 @@ TEST(UnevenBound, EndsAtTheCutoffOrTheMemory) {
   EXPECT_GE(bound.Bound(times, question, Seconds::Infinite().value()), 108.0 * (1.0 - 1e-8));
   question.most_layers = {5, 8};
   EXPECT_EQ(bound.Bound(times, question, Seconds::Infinite().value()), Seconds::Infinite().value());
+}
+
+TEST(UnevenBound, EntersThroughLayersThatAreNotAtTheEndsOfTheModel) {
+  const PlanningProblem problem = EstimatedProblem({.device_count = 8,
+                                                    .decoder_count = 12,
+                                                    .hidden_size = 1024,
+                                                    .attention_head_count = 16,
+                                                    .global_batch_size = 8,
+                                                    .rules = {.allow_estimates = true}});
+  const UnevenBound bound(problem.model(), 3);
+  // Embedding and head take no time.
+  DefinitionTimes times = {
+      .forward = {0.0, 1.0, 0.0}, .forward_backward = {0.0, 3.0, 0.0}, .sync = {0.0, 0.0, 0.0}};
+  const UnevenBound::Question question = {.micro_batch_count = 3,
+                                          .fewest_virtual_stages = 2,
+                                          .most_virtual_stages = 4,
+                                          .least_send = 0.0,
+                                          .most_layers = {}};
+  const double infinite = Seconds::Infinite().value();
+  // Four layers of three seconds on each device, three times, or five on one, which takes 45 s. The
+  // last device begins and ends one layer later than the first, which the embedding does not delay.
+  EXPECT_GE(bound.Bound(times, question, infinite), 39.0 * (1.0 - 1e-8));
+  EXPECT_GE(bound.Quick(times, 3), 37.0 * (1.0 - 1e-8));
+  // The first device has four layers, whose synchronisation of one second each follows.
+  times.sync[1] = 1.0;
+  EXPECT_GE(bound.Bound(times, question, infinite), 43.0 * (1.0 - 1e-8));
 }
 
 // Among more partitions than are listed, the search finds one that is nearly the best, and its
