@@ -16,6 +16,11 @@ from torch import nn
 
 import parplan.torch
 from parplan.envelope import TrustBundle
+from parplan.torch.processes import preload, start_ranks
+
+# Ranks of all tests are forked from one process.
+preload("transformers", *(f"transformers.models.{name}.modeling_{name}" for name in (
+    "llama", "gpt2", "bert", "vit", "qwen3", "qwen3_moe")))
 
 HIDDEN, HEADS, TOKENS, VOCABULARY, EXPERTS = 48, 12, 24, 96, 4
 PATIENCE = datetime.timedelta(seconds=300)
@@ -293,7 +298,7 @@ def run_ranks(count: int, folder: pathlib.Path, work: object, arguments: list[tu
     """Calls `work` with each of `arguments` on `count` ranks of gloo. Returns [case][rank] the
     answers. `work` is a function of a module."""
     try:
-        multiprocessing.spawn(_worker, (count, str(folder), work, tuple(arguments)), count)
+        start_ranks(_worker, (count, str(folder), work, tuple(arguments)), count)
     except multiprocessing.ProcessRaisedException:
         errors = [path.read_text() for path in sorted(folder.glob("error*"))]
         raise AssertionError("\n\n".join(errors)) from None

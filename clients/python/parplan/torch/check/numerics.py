@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -22,6 +23,7 @@ from parplan.errors import Error
 from parplan.plan import Plan
 from parplan.torch.check.models import Source, output_of
 from parplan.torch.check.shrink import Small, Widths
+from parplan.torch.processes import start_ranks
 from parplan.torch.run import apply
 from parplan.wire import messages
 
@@ -96,10 +98,9 @@ def start_processes(work: Callable[..., None], arguments: tuple[Any, ...], count
     """Calls `work` with a number and `arguments` in each of `count` processes, and waits for them.
     A process that fails ends all; it says why in a file of its own."""
     torch_processes: Any = multiprocessing
-    try:
-        torch_processes.spawn(work, args=arguments, nprocs=count)
-    except (torch_processes.ProcessRaisedException, torch_processes.ProcessExitedException):
-        pass
+    with contextlib.suppress(torch_processes.ProcessRaisedException,
+                             torch_processes.ProcessExitedException):
+        start_ranks(work, arguments, count)
 
 
 def _topology_of(plan: Plan) -> bytes:

@@ -16,6 +16,7 @@ import torch.distributed as dist
 import torch.multiprocessing
 
 from parplan.errors import Error, make_error
+from parplan.torch.processes import start_ranks
 
 # Any, because the type stubs of torch.multiprocessing declare only a part of the module.
 _processes: Any = torch.multiprocessing
@@ -68,8 +69,8 @@ def run_job(count: int, work: Callable[..., Any], argument: Any, *, device_type:
     Raises the first Error of a rank."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            _processes.spawn(
-                _begin, args=(count, device_type, threads, folder, work, argument), nprocs=count)
+            start_ranks(_begin, (count, device_type, threads, folder, work, argument), count,
+                        forks=device_type == "cpu")
         except (_processes.ProcessRaisedException, _processes.ProcessExitedException):
             for path in sorted(pathlib.Path(folder).glob("error*")):
                 message, code, reason, metadata = pickle.loads(path.read_bytes())

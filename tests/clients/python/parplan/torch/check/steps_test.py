@@ -9,7 +9,6 @@ import pickle
 import pytest
 import signed_plans as plans
 import torch
-import torch.multiprocessing as multiprocessing
 import torch_jobs as jobs
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
@@ -17,6 +16,7 @@ from parplan import traffic
 from parplan.strategy import ContextKind, Recompute, Schedule, Sharding, Strategy
 from parplan.torch.check import steps
 from parplan.torch.check.models import Source
+from parplan.torch.processes import start_ranks
 
 CASES = 60
 RANKS = 4
@@ -85,7 +85,7 @@ def count_cases(number, ranks, folder):
 
 def test_random_plans_make_what_is_priced(tmp_path):
     ranks = (0, RANKS - 1)
-    multiprocessing.spawn(count_cases, (ranks, str(tmp_path)), len(ranks))
+    start_ranks(count_cases, (ranks, str(tmp_path)), len(ranks))
     found = {}
     for rank in ranks:
         found.update(pickle.loads((tmp_path / str(rank)).read_bytes()))
