@@ -99,7 +99,7 @@ class UnevenBound {
     double first_sync = 0.0;
   };
   Work WorkOf(const DefinitionTimes& times, int fewest_virtual_stages) const;
-  // What the paths of a device leave to it in a step of some length.
+  // The time that the paths of a device leave to it in a step of some length.
   struct DeviceLimit {
     // Seconds of a micro-batch of all its layers, at most.
     double time = 0.0;
