@@ -321,7 +321,7 @@ TEST(ImportTorchtitanPlan, ReadsOrRefusesEveryNameOfASection) {
                                           "    tensor_parallel_degree: int = 2\n",
                                           begin, "config.parallelism = Wide()\n")),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run.py: line 2: ")));
-  // What is of other sections does not matter.
+  // Settings of other sections do not matter.
   const std::string read = absl::StrCat(begin, "p.tensor_parallel_degree = 2\n    ");
   for (const char* const line :
        {"config.validator = Validator.Config(local_batch_size=1)", "a, b = make()", "a[name] = 3",

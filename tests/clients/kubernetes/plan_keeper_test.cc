@@ -72,10 +72,10 @@ TEST_F(PlanKeeperTest, AnExpiredTrustBundleIsNamedAndTakesNoNewPlan) {
   ASSERT_OK_AND_ASSIGN(const auto keeper, PlanKeeper::Open(files_, wanted_, server_));
   EXPECT_EQ(keeper->trust_expiry(), end_);
   const std::string plan = keeper->payload().plan();
-  // Trusted, but nobody can be asked.
+  // The bundle still holds, but no server answers.
   EXPECT_EQ(keeper->Look(end_ - absl::Seconds(1), absl::Milliseconds(1)), LookOutcome::kFailed);
   EXPECT_EQ(keeper->Look(end_, absl::Milliseconds(1)), LookOutcome::kRefused);
-  // What was verified before stays.
+  // The plan that was verified before stays in use.
   EXPECT_EQ(keeper->payload().plan(), plan);
   EXPECT_EQ(keeper->generation(), 1);
   WriteBundle(2, end_ + kBundleLife);

@@ -39,7 +39,7 @@ TEST(OverlapTimes, SlowdownIsThatOfTheCostModel) {
   EXPECT_DOUBLE_EQ(times.communication_slowdown(), 1.5);
 }
 
-// What a probe does with a device, without doing it.
+// Counts the work that a probe gives to a device, and does none of it.
 class CountedKernels : public WrappedKernels {
  public:
   explicit CountedKernels(std::unique_ptr<LayerKernels> inner) : WrappedKernels(std::move(inner)) {}

@@ -27,7 +27,7 @@ import torch.multiprocessing
 _processes: Any = torch.multiprocessing
 # PyTorch 2.6 begins every process with this seed, later ones with one that they draw.
 _SEED_OF_OLD_RELEASES = 67280421310721
-# What ranks import, with all that it imports.
+# The modules that ranks import; each brings those that it imports.
 _preloaded = ["parplan.torch.check.steps", "parplan.torch.measure.rank"]
 
 

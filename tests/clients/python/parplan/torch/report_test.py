@@ -204,7 +204,7 @@ def test_no_window_counts_twice_when_the_queue_overflows_during_a_call(socket, m
         reporter = report.Reporter(client, PLAN)
         reporter.add(windows(2))
         under_way.wait()
-        # The fourth of these is too many, as long as nobody knows how the call ends.
+        # The fourth of these is too many as long as the outcome of the call is unknown.
         reporter.add(windows(3, 2))
         assert "are lost from now on" not in caplog.text
         reporter.add(windows(1, 5))
