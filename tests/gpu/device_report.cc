@@ -315,6 +315,8 @@ struct Measured {
   // where the device has no allocator of its own.
   Bytes arrays;
   Bytes held;
+  // Of `held`: the context and the libraries.
+  Bytes context;
 };
 
 absl::StatusOr<Measured> Run(const Plan& plan, const ModelSpec& model, ElementType type,
@@ -346,7 +348,8 @@ absl::StatusOr<Measured> Run(const Plan& plan, const ModelSpec& model, ElementTy
   const Bytes arrays = pool.at_peak().Total();
   return Measured{.step = SpreadOf(samples),
                   .arrays = arrays,
-                  .held = use.arrays_peak > Bytes() ? use.context + use.arrays_peak : arrays};
+                  .held = use.arrays_peak > Bytes() ? use.context + use.arrays_peak : arrays,
+                  .context = use.context};
 }
 
 absl::Status ComparePlans(const ModelSpec& model, const DeviceFacts& facts,
@@ -381,12 +384,13 @@ absl::Status ComparePlans(const ModelSpec& model, const DeviceFacts& facts,
       worst_memory = std::max(worst_memory, std::abs(memory_error));
       ++count;
       std::printf(
-          "%-28s %9.2f ms %9.2f ms %+6.1f %% %10.1f MiB %10.1f MiB %+6.1f %% (arrays %.1f MiB, "
-          "context %.1f MiB predicted)\n",
+          "%-28s %9.2f ms %9.2f ms %+6.1f %% %10.1f MiB %10.1f MiB %+6.1f %% (arrays %.1f MiB; "
+          "context %.1f MiB, predicted %.1f MiB)\n",
           absl::StrCat(micro_batches, " micro-batches", recomputes ? ", recompute" : "").c_str(),
           prediction.step.milliseconds(), absl::ToDoubleMilliseconds(measured.step.median),
           100.0 * time_error, predicted_bytes / (1 << 20), measured.held.as_double() / (1 << 20),
           100.0 * memory_error, measured.arrays.as_double() / (1 << 20),
+          measured.context.as_double() / (1 << 20),
           items[MemoryItemKind::kContext].as_double() / (1 << 20));
       std::fflush(stdout);
     }
