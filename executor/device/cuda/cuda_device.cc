@@ -50,10 +50,8 @@ absl::StatusOr<DeviceMemoryUse> CudaDevice::MemoryUse() {
   size_t free = 0;
   size_t total = 0;
   PARPLAN_RETURN_IF_CUDA_ERROR(::cudaMemGetInfo(&free, &total));
-  PARPLAN_ASSIGN_OR_RETURN(const Bytes held, memory_->Held());
-  PARPLAN_ASSIGN_OR_RETURN(const Bytes peak, memory_->HeldPeak());
-  return DeviceMemoryUse{.context = Bytes::Of(static_cast<int64_t>(total - free)) - held,
-                         .arrays_peak = peak};
+  return DeviceMemoryUse{.context = Bytes::Of(static_cast<int64_t>(total - free)) - memory_->held(),
+                         .arrays_peak = memory_->held_peak()};
 }
 
 absl::StatusOr<std::unique_ptr<LayerKernels>> CudaDevice::MakeKernels(ElementType type) {
