@@ -100,6 +100,7 @@ nvml::Result ReadDevice(const NvmlLibrary& library, nvml::Device handle, GpuDevi
       static_cast<int>(ValueOf(library.max_clock, 0U, handle, nvml::kClockSm));
   device.max_memory_clock_mhz =
       static_cast<int>(ValueOf(library.max_clock, 0U, handle, nvml::kClockMemory));
+  device.power_limit_milliwatts = ValueOf(library.power_limit, 0U, handle);
   device.nvlink_count = NvlinkCount(library, handle);
   unsigned mig_now = 0;
   unsigned mig_later = 0;
@@ -113,6 +114,9 @@ nvml::Result ReadDevice(const NvmlLibrary& library, nvml::Device handle, GpuDevi
   state.utilization_percent = static_cast<int>(utilization.gpu);
   state.sm_clock_mhz = static_cast<int>(ValueOf(library.current_clock, 0U, handle, nvml::kClockSm));
   state.clock_limits = ValueOf(library.clock_limits, 0ULL, handle);
+  state.power_milliwatts = ValueOf(library.power, 0U, handle);
+  state.temperature_celsius =
+      static_cast<int>(ValueOf(library.temperature, 0U, handle, nvml::kTemperatureGpu));
   state.processes = ProcessesOn(library, handle);
   return nvml::kSuccess;
 }

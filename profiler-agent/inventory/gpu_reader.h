@@ -30,6 +30,7 @@ struct GpuDevice {
   int compute_capability = 0;
   int max_sm_clock_mhz = 0;
   int max_memory_clock_mhz = 0;
+  int64_t power_limit_milliwatts = 0;
   // Number of active NVLinks.
   int nvlink_count = 0;
   // Whether the GPU is split into instances (MIG) and so is not a single device.
@@ -43,6 +44,8 @@ struct GpuState {
   int sm_clock_mhz = 0;
   // The driver's bit set of reasons that limit the clocks: 0 for none, 1 for an idle GPU.
   uint64_t clock_limits = 0;
+  int64_t power_milliwatts = 0;
+  int temperature_celsius = 0;
   // Ids of the processes that compute on the GPU; absent if the driver does not report them.
   std::optional<std::vector<int64_t>> processes;
 };

@@ -114,6 +114,9 @@ std::string NvmlLibrary::Resolve() {
   find(current_clock, "nvmlDeviceGetClockInfo");
   find(clock_limits, "nvmlDeviceGetCurrentClocksEventReasons") ||
       find(clock_limits, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  find(power, "nvmlDeviceGetPowerUsage");
+  find(power_limit, "nvmlDeviceGetEnforcedPowerLimit");
+  find(temperature, "nvmlDeviceGetTemperature");
   find(utilization, "nvmlDeviceGetUtilizationRates");
   find(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
   find(common_ancestor, "nvmlDeviceGetTopologyCommonAncestor");

@@ -74,6 +74,9 @@ class NvmlLibrary {
   nvml::Result (*max_clock)(nvml::Device, int, unsigned*) = nullptr;
   nvml::Result (*current_clock)(nvml::Device, int, unsigned*) = nullptr;
   nvml::Result (*clock_limits)(nvml::Device, unsigned long long*) = nullptr;
+  nvml::Result (*power)(nvml::Device, unsigned*) = nullptr;
+  nvml::Result (*power_limit)(nvml::Device, unsigned*) = nullptr;
+  nvml::Result (*temperature)(nvml::Device, int, unsigned*) = nullptr;
   nvml::Result (*utilization)(nvml::Device, nvml::Utilization*) = nullptr;
   nvml::Result (*processes)(nvml::Device, unsigned*, nvml::ProcessInfo*) = nullptr;
   nvml::Result (*common_ancestor)(nvml::Device, nvml::Device, int*) = nullptr;

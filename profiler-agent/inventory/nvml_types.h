@@ -56,6 +56,9 @@ struct ProcessInfo {
 inline constexpr int kClockSm = 1;
 inline constexpr int kClockMemory = 2;
 
+// nvmlTemperatureSensors_t.
+inline constexpr int kTemperatureGpu = 0;
+
 // nvmlGpuTopologyLevel_t: the level at which the paths from two devices meet.
 inline constexpr int kLevelSystem = 50;
 

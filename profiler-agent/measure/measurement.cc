@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "clients/files/input_files.h"
+#include "profiler-agent/measure/clock_log.h"
 #include "profiler-agent/measure/node_load.h"
 #include "profiler-agent/measure/probe_job.h"
 #include "profiler-agent/measure/torch_job.h"
@@ -35,26 +36,29 @@ constexpr absl::Duration kBeyondBudget = absl::Minutes(3);
 // known or for a share of the budget, and imports PyTorch in each of its processes.
 constexpr absl::Duration kBeyondTorchBudget = absl::Minutes(15);
 
-// Checks every second, while it lives, whether other processes use the GPUs, and then stops the
-// job.
-class StrangerWatch {
+// Looks at the GPUs every second, while it lives: notes their clocks in `clocks`, which belongs to
+// it until `End`, and stops the job if other processes use them, unless those may.
+class GpuWatch {
  public:
-  StrangerWatch(NodeJob& job, GpuReaderOptions options, bool has_ids_of_the_node)
-      : thread_([this, &job, options = std::move(options), has_ids_of_the_node] {
+  GpuWatch(NodeJob& job, const MeasurementOptions& options, ClockLog& clocks)
+      : thread_([this, &job, &options, &clocks] {
           constexpr std::chrono::seconds kInterval{1};
+          const bool has_ids_of_the_node = HasIdsOfTheNode(options.pid_namespace);
           std::unique_lock<std::mutex> lock(mutex_);
           while (!changed_.wait_for(lock, kInterval, [this] { return is_ending_; })) {
-            const std::string strangers =
-                StrangersOn(ReadGpus(options).states, job.pids(), has_ids_of_the_node);
+            const GpuSet gpus = ReadGpus(options.inventory.gpus);
+            clocks.Add(gpus);
+            if (options.even_if_busy) continue;
+            const std::string strangers = StrangersOn(gpus.states, job.pids(), has_ids_of_the_node);
             if (strangers.empty()) continue;
             found_ = strangers;
             job.Stop(strangers);
             return;
           }
         }) {}
-  ~StrangerWatch() { End(); }
+  ~GpuWatch() { End(); }
 
-  // Ends the watch and returns who used the GPUs; empty if no other process did.
+  // Ends the watch and returns who used the GPUs and may not; empty if no other process did.
   std::string End() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -83,13 +87,14 @@ absl::Status BusyRefusal(absl::string_view why) {
   return status;
 }
 
-// Waits for a job while it is watched for other processes that use the GPUs.
+// Waits for a job while the GPUs are watched, and notes their clocks in its profile.
 absl::StatusOr<v1::Profile> WaitFor(NodeJob& job, const MeasurementOptions& options) {
   if (options.on_job != nullptr) options.on_job(&job);
   absl::StatusOr<v1::Profile> profile = absl::UnknownError("");
   std::string strangers;
-  if (options.device_type == DeviceType::kCuda && !options.even_if_busy) {
-    StrangerWatch watch(job, options.inventory.gpus, HasIdsOfTheNode(options.pid_namespace));
+  ClockLog clocks;
+  if (options.device_type == DeviceType::kCuda) {
+    GpuWatch watch(job, options, clocks);
     profile = job.Wait();
     strangers = watch.End();
   } else {
@@ -97,6 +102,11 @@ absl::StatusOr<v1::Profile> WaitFor(NodeJob& job, const MeasurementOptions& opti
   }
   if (options.on_job != nullptr) options.on_job(nullptr);
   if (!strangers.empty()) return BusyRefusal(strangers);
+  if (profile.ok()) {
+    for (std::string& note : clocks.Notes()) {
+      profile->mutable_provenance()->add_notes(std::move(note));
+    }
+  }
   return profile;
 }
 

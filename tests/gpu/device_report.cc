@@ -362,6 +362,9 @@ absl::Status ComparePlans(const ModelSpec& model, const DeviceFacts& facts,
   }
   std::printf("%-28s %12s %12s %8s %14s %14s %8s\n", "plan", "predicted", "measured", "error",
               "predicted", "measured", "error");
+  PARPLAN_RETURN_IF_ERROR(device.ResetMemoryPeak());
+  PARPLAN_ASSIGN_OR_RETURN(const DeviceMemoryUse before, device.MemoryUse());
+  std::printf("context before the first plan: %.1f MiB\n", before.context.as_double() / (1 << 20));
   double worst_time = 0.0;
   double worst_memory = 0.0;
   int count = 0;

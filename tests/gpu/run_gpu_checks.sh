@@ -98,8 +98,12 @@ step device-report 200 "${bundled[@]}" "$here/bin/device_report" cuda --plugin "
 if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
   step torch-layers 150 python3 "$here/tests/gpu/torch_checks.py" "$folder/torch" \
     --prepared "$here/prepared" --parts layers-eager,layers-compiled --budget 140
-  step layers-beside-torch 20 python3 "$here/tests/gpu/compare_layers.py" "$folder/steps.jsonl" \
-    "$folder/torch/layers.json"
+  if [[ -s "$folder/steps.jsonl" && -s "$folder/torch/layers.json" ]]; then
+    step layers-beside-torch 20 python3 "$here/tests/gpu/compare_layers.py" "$folder/steps.jsonl" \
+      "$folder/torch/layers.json"
+  else
+    absent layers-beside-torch "device-report or torch-layers measured no layer"
+  fi
 else
   absent torch-layers "python3 has no torch that sees a GPU"
 fi

@@ -170,13 +170,20 @@ def parts_of(checks: Checks, steps: str) -> list[Part]:
             "--out", str(checks.out / f"{name}.json")], most, least)
 
     sizes = {one.model: one.micro_batches for one in cases.profiles}
+
+    def profiles(model: str, most: float, compiled: bool = False) -> list[Part]:
+        # A bundle has the layers of plain PyTorch alone, without models to profile.
+        if model not in sizes:
+            return []
+        return [profile(model, compiled, (1,) if compiled else sizes[model], most,
+                        40 if compiled else 25)]
+
     made = [own("machine", 60, 5), own("layers-eager", 60, 10), own("parity", 45, 10),
-            profile("llama-2k", False, sizes["llama-2k"], 100, 25), own("plans", 110, 25),
-            own("layers-compiled", 90, 25),
-            profile("gpt-2k", False, sizes["gpt-2k"], 60, 25),
-            profile("llama-2k", True, (1,), 90, 40)]
-    made.extend(profile(model, False, sizes[model], 60, 25) for model in sizes
-                if model not in ("llama-2k", "gpt-2k"))
+            *profiles("llama-2k", 100), own("plans", 110, 25), own("layers-compiled", 90, 25),
+            *profiles("gpt-2k", 60), *profiles("llama-2k", 90, compiled=True)]
+    for model in sizes:
+        if model not in ("llama-2k", "gpt-2k"):
+            made.extend(profiles(model, 60))
     if not steps:
         return made
     wanted = steps.split(",")

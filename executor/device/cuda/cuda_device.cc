@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <fstream>
 #include <set>
 
 #include "absl/strings/str_join.h"
+#include "executor/device/backend/near_cores.h"
 #include "executor/device/cuda/cuda_status.h"
 #include "executor/device/cuda/cuda_stopwatch.h"
 #include "executor/device/cuda/nccl_communicator.h"
@@ -13,13 +15,18 @@
 namespace parplan::cuda {
 namespace {
 
-absl::StatusOr<std::string> PlaceOf(int device) {
+absl::StatusOr<std::string> PciAddressOf(int device) {
   std::array<char, 32> bus = {};
   PARPLAN_RETURN_IF_CUDA_ERROR(
       ::cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device));
+  return std::string(bus.data());
+}
+
+// Returns what identifies the GPU among those of all machines.
+std::string PlaceOf(const std::string& pci_address) {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  return absl::StrCat(boot, "/", bus.data());
+  return absl::StrCat(boot, "/", pci_address);
 }
 
 // Returns the distance between consecutive ranks, which the passive profiler reads from the names
@@ -37,12 +44,14 @@ int StrideOf(const std::vector<int>& ranks) {
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int device, GroupTransport groups,
                                                              AttentionChoice attention) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::string pci_address, PciAddressOf(device));
+  // Before threads of CUDA and NCCL start, which inherit it.
+  BindNearDevice(pci_address);
   PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaQueue> queue, CudaQueue::Create(device, attention));
-  PARPLAN_ASSIGN_OR_RETURN(std::string place, PlaceOf(device));
   PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaMemory> memory,
                            CudaMemory::Create(device, queue->compute_stream()));
   return std::unique_ptr<CudaDevice>(
-      new CudaDevice(std::move(queue), std::move(memory), groups, std::move(place)));
+      new CudaDevice(std::move(queue), std::move(memory), groups, PlaceOf(pci_address)));
 }
 
 absl::StatusOr<DeviceMemoryUse> CudaDevice::MemoryUse() {
@@ -50,10 +59,8 @@ absl::StatusOr<DeviceMemoryUse> CudaDevice::MemoryUse() {
   size_t free = 0;
   size_t total = 0;
   PARPLAN_RETURN_IF_CUDA_ERROR(::cudaMemGetInfo(&free, &total));
-  PARPLAN_ASSIGN_OR_RETURN(const Bytes held, memory_->Held());
-  PARPLAN_ASSIGN_OR_RETURN(const Bytes peak, memory_->HeldPeak());
-  return DeviceMemoryUse{.context = Bytes::Of(static_cast<int64_t>(total - free)) - held,
-                         .arrays_peak = peak};
+  return DeviceMemoryUse{.context = Bytes::Of(static_cast<int64_t>(total - free)) - memory_->held(),
+                         .arrays_peak = memory_->held_peak()};
 }
 
 absl::StatusOr<std::unique_ptr<LayerKernels>> CudaDevice::MakeKernels(ElementType type) {
@@ -89,6 +96,13 @@ absl::StatusOr<std::unique_ptr<Communicator>> CudaDevice::MakeGroup(RankContext&
   bool is_staged = groups_ == GroupTransport::kStaged;
   if (groups_ == GroupTransport::kAutomatic) {
     PARPLAN_ASSIGN_OR_RETURN(is_staged, ShareDevice(job, ranks));
+    if (is_staged && !has_staged_) {
+      has_staged_ = true;
+      std::fprintf(stderr,
+                   "rank %d: two ranks of the group %s are on one GPU, which NCCL refuses: such "
+                   "groups go through the host's memory, which is slow\n",
+                   job.rank(), name.c_str());
+    }
   }
   if (is_staged) {
     PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> inner, job.MakeGroup(name, ranks));

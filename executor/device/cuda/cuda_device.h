@@ -65,6 +65,8 @@ class CudaDevice : public Device, public StagingCopies {
   const std::string place_;
   // Number of groups made so far, by name and ranks.
   std::map<std::string, int> group_counts_;
+  // Whether a group went through the host unasked, which is said once.
+  bool has_staged_ = false;
   NcclDevice nccl_;
 };
 

@@ -3,21 +3,41 @@
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_MEMORY_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_MEMORY_H_
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "executor/device/kernels/array_pool.h"
+#include "executor/device/kernels/block_heap.h"
 
 namespace parplan::cuda {
 
-// Allocates memory of one GPU in the order of a stream, from two pools of the driver, one for each
-// lifetime: memory freed at one place of the stream serves any array of its pool after it, whatever
-// its size. An allocation that fails is tried once more after all that is unused has gone back to
-// the driver. Where a GPU has no such pools, cudaMalloc and cudaFree, which wait for the device.
+// The driver's functions of virtual memory. The plugin links no library of the driver, so that it
+// loads where there is none.
+struct VirtualMemoryCalls {
+  decltype(&::cuMemAddressReserve) reserve = nullptr;
+  decltype(&::cuMemAddressFree) free_reserved = nullptr;
+  decltype(&::cuMemCreate) create = nullptr;
+  decltype(&::cuMemRelease) release = nullptr;
+  decltype(&::cuMemMap) map = nullptr;
+  decltype(&::cuMemUnmap) unmap = nullptr;
+  decltype(&::cuMemSetAccess) set_access = nullptr;
+};
+
+// Allocates memory of one GPU in the order of a stream: what is freed at one place of the stream
+// serves any array after it, whatever its size. Each lifetime has a range of virtual addresses of
+// its own, in which a BlockHeap places arrays, and chunks of physical memory are mapped under what
+// it uses. Pools of the driver (cudaMallocAsync) need up to 13 % more in training that recomputes,
+// since their pieces do not join (docs/measurements/gpu.md).
+// Where no chunk is left, all that are unused go back to the driver, and the allocation is tried
+// once more. Where a GPU has no virtual memory: cudaMalloc and cudaFree, which wait for the device.
 // Allocate: RESOURCE_EXHAUSTED without memory, else INTERNAL. Used by the thread of the device.
 class CudaMemory : public DeviceMemory {
  public:
@@ -27,26 +47,47 @@ class CudaMemory : public DeviceMemory {
 
   absl::StatusOr<void*> Allocate(Bytes size, Lifetime lifetime) override;
   void Free(void* data) override;
-  bool reuses_freed() const override { return has_pools(); }
+  bool reuses_freed() const override { return is_virtual(); }
 
-  // Return the memory that the pools hold now, and the sum of what each held at most since
-  // `ResetPeak`, at first since `Create`; 0 without pools. Errors of these three are those of
-  // CudaStatus.
-  absl::StatusOr<Bytes> Held() const { return Sum(cudaMemPoolAttrReservedMemCurrent); }
-  absl::StatusOr<Bytes> HeldPeak() const { return Sum(cudaMemPoolAttrReservedMemHigh); }
-  // Returns unused memory to the driver and forgets earlier peaks.
+  // Return the memory that is mapped now, and the most that was since `ResetPeak`, at first since
+  // `Create`; 0 without virtual memory.
+  Bytes held() const { return held_; }
+  Bytes held_peak() const { return held_peak_; }
+  // Returns unused chunks to the driver, after all work of the stream, and forgets earlier peaks.
+  // Returns the errors of CudaStatus.
   absl::Status ResetPeak();
 
  private:
-  explicit CudaMemory(cudaStream_t stream) : stream_(stream) {}
-  bool has_pools() const { return pools_.front() != nullptr; }
-  absl::StatusOr<Bytes> Sum(cudaMemPoolAttr attribute) const;
-  // Returns unused memory to the driver, after all work of the stream.
-  absl::Status Trim();
+  // The addresses of one lifetime.
+  struct Range {
+    CUdeviceptr base = 0;
+    BlockHeap heap;
+    // Physical memory at `base + k * kChunk`; nothing is mapped where there is none.
+    std::vector<std::optional<CUmemGenericAllocationHandle>> chunks;
+  };
 
+  CudaMemory(int device, cudaStream_t stream) : device_(device), stream_(stream) {}
+  bool is_virtual() const { return ranges_.front().base != 0; }
+  // Reserves the addresses, if the driver can; `calls` are its functions.
+  absl::Status Reserve(const VirtualMemoryCalls& calls);
+  // Maps chunks under [offset, offset + size). Returns the driver's first error; what was mapped
+  // before it stays, and is unused.
+  CUresult Map(Range& range, int64_t offset, int64_t size);
+  CUresult MapChunk(Range& range, int64_t index);
+  absl::StatusOr<void*> AllocateVirtual(int64_t size, Lifetime lifetime);
+  // Returns unused chunks to the driver, after all work of the stream.
+  absl::Status Trim();
+  void TrimRange(Range& range, int64_t begin, int64_t end);
+
+  const int device_;
   const cudaStream_t stream_;
-  // [Lifetime]; null if the GPU has none.
-  std::array<cudaMemPool_t, 2> pools_ = {};
+  VirtualMemoryCalls calls_;
+  // Bytes of addresses of each range; none where there is no virtual memory.
+  int64_t reserved_ = 0;
+  // [Lifetime]
+  std::array<Range, 2> ranges_;
+  Bytes held_;
+  Bytes held_peak_;
 };
 
 }  // namespace parplan::cuda

@@ -32,6 +32,9 @@ CudaQueue::~CudaQueue() {
   for (const Growing& memory : {scratch_, tokens_}) {
     if (memory.data != nullptr) static_cast<void>(::cudaFree(memory.data));
   }
+  for (const auto& [data, is_host] : outgrown_) {
+    static_cast<void>(is_host ? ::cudaFreeHost(data) : ::cudaFree(data));
+  }
   if (stream_ != nullptr) static_cast<void>(::cudaStreamDestroy(stream_));
 }
 
@@ -58,20 +61,19 @@ void CudaQueue::CheckLaunch(const char* kernel) {
 
 bool CudaQueue::Grow(Growing& memory, int64_t byte_count, bool is_host) {
   if (memory.byte_count >= byte_count) return true;
-  // The GPU may still use the old memory.
-  if (!Check(::cudaStreamSynchronize(stream_), "cudaStreamSynchronize")) return false;
-  void* const old = std::exchange(memory.data, nullptr);
-  memory.byte_count = 0;
-  if (old != nullptr && !Check(is_host ? ::cudaFreeHost(old) : ::cudaFree(old), "cudaFree")) {
-    return false;
-  }
-  const auto size = static_cast<size_t>(byte_count);
-  if (!Check(is_host ? ::cudaMallocHost(&memory.data, size) : ::cudaMalloc(&memory.data, size),
+  // The GPU may still use the old memory, and to free it would wait for the whole device, for
+  // operations of NCCL too. It is freed with the queue. Sizes at least double, so what waits for
+  // that is no more than what is in use.
+  const int64_t new_count = std::max(byte_count, 2 * memory.byte_count);
+  const auto size = static_cast<size_t>(new_count);
+  void* data = nullptr;
+  if (!Check(is_host ? ::cudaMallocHost(&data, size) : ::cudaMalloc(&data, size),
              "memory for a kernel's intermediate results")) {
     static_cast<void>(::cudaGetLastError());
     return false;
   }
-  memory.byte_count = byte_count;
+  if (memory.data != nullptr) outgrown_.push_back({memory.data, is_host});
+  memory = {.data = data, .byte_count = new_count};
   return true;
 }
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -76,6 +77,8 @@ class CudaQueue : public KernelQueue {
   Growing tokens_;
   std::array<Slot, 4> slots_;
   size_t next_slot_ = 0;
+  // Memory that has been replaced by larger, and whether it is the host's.
+  std::vector<std::pair<void*, bool>> outgrown_;
   std::mutex mutex_;
   absl::Status status_;  // Guarded by mutex_.
 };

@@ -414,23 +414,24 @@ void NcclCommunicator::Look() {
 }
 
 void NcclCommunicator::Fail(const absl::Status& status) {
-  // A call that takes long waits for others within NCCL: only an abort from outside ends it.
-  std::unique_lock<std::timed_mutex> calling(calling_, kCallPatience);
-  ncclComm_t communicator = nullptr;
   bool is_idle = true;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!failure_.ok()) return;
+    // From here on no call of NCCL begins. A caller that makes one after the other would otherwise
+    // take `calling_` again before this thread gets it, and be within a call when the abort comes.
     failure_ = status;
-    communicator = std::exchange(communicator_, nullptr);
     // Not worth an error of the device if all that remains has just ended.
     static_cast<void>(Collect());
     is_idle = running_.empty();
   }
   // The error is kept before the GPU continues, since aborted operations leave undefined results.
   if (!is_idle) group_.device->queue().Fail(status);
-  if (communicator == nullptr) return;
+  // The last call that takes long waits for others within NCCL: only an abort from outside ends it.
+  const std::unique_lock<std::timed_mutex> calling(calling_, kCallPatience);
   const std::lock_guard<std::mutex> lock(mutex_);
+  ncclComm_t const communicator = std::exchange(communicator_, nullptr);
+  if (communicator == nullptr) return;
   aborting_ = std::thread([communicator, device = group_.device->queue().device()] {
     static_cast<void>(::cudaSetDevice(device));
     static_cast<void>(::ncclCommAbort(communicator));

@@ -112,8 +112,30 @@ Result nvmlDeviceGetCurrentClocksThrottleReasons(Device, unsigned long long* rea
   return 0;
 }
 
+Result nvmlDeviceGetPowerUsage(Device, unsigned* milliwatts) {
+  *milliwatts = 81500;
+  return 0;
+}
+
+Result nvmlDeviceGetEnforcedPowerLimit(Device, unsigned* milliwatts) {
+  *milliwatts = 700000;
+  return 0;
+}
+
+Result nvmlDeviceGetTemperature(Device, int, unsigned* celsius) {
+  *celsius = 31;
+  return 0;
+}
+
+// Once the file that PARPLAN_FAKE_NVML_LOAD names is there, all GPUs are under load.
 Result nvmlDeviceGetUtilizationRates(Device, parplan::nvml::Utilization* utilization) {
   *utilization = {0, 0};
+  if (const char* const path = std::getenv("PARPLAN_FAKE_NVML_LOAD")) {
+    if (std::FILE* const file = std::fopen(path, "r")) {
+      std::fclose(file);
+      utilization->gpu = 97;
+    }
+  }
   return 0;
 }
 

@@ -37,6 +37,9 @@ TEST(ReadGpus, ListsAllOfANodeOfEight) {
   EXPECT_EQ(last.nvlink_count, 18);
   EXPECT_EQ(gpus.states[7].sm_clock_mhz, 345);
   EXPECT_EQ(gpus.states[7].clock_limits, 1);
+  EXPECT_EQ(gpus.states[7].power_milliwatts, 81500);
+  EXPECT_EQ(last.power_limit_milliwatts, 700000);
+  EXPECT_EQ(gpus.states[7].temperature_celsius, 31);
   EXPECT_THAT(gpus.common_ancestors[3], ElementsAre(30, 30, 30, 0, 50, 50, 50, 50));
   EXPECT_EQ(BusyGpuText(gpus), "");
 }

@@ -26,6 +26,7 @@ namespace parplan {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -185,7 +186,13 @@ TEST_F(MeasureNodeTest, TakesRanksForItsOwnWhereTheDriverGivesIdsOfTheNode) {
   // The GPUs are free until there are ranks.
   ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory(options.inventory));
   ::setenv("PARPLAN_FAKE_NVML_NOTES", notes.c_str(), 1);
-  EXPECT_OK(MeasureNode(inventory, PlanFor(2, "cuda"), options));
+  // All GPUs are under load as soon as there is a rank.
+  ::setenv("PARPLAN_FAKE_NVML_LOAD", notes.c_str(), 1);
+  ASSERT_OK_AND_ASSIGN(const v1::Profile profile,
+                       MeasureNode(inventory, PlanFor(2, "cuda"), options));
+  EXPECT_THAT(profile.provenance().notes(),
+              Contains("GPU 1 ran at 345 to 345 MHz under load, median 345, of at most 1980; it took "
+                       "up to 81 W of 700, at up to 31 degrees Celsius."));
   // With one rank the second process belongs to someone else.
   std::filesystem::remove(notes);
   const absl::StatusOr<v1::Profile> stopped = MeasureNode(inventory, PlanFor(1, "cuda"), options);
@@ -193,6 +200,7 @@ TEST_F(MeasureNodeTest, TakesRanksForItsOwnWhereTheDriverGivesIdsOfTheNode) {
   EXPECT_THAT(stopped.status().message(),
               HasSubstr("2 processes use the GPUs, but the measurement has only 1"));
   ::unsetenv("PARPLAN_FAKE_NVML_NOTES");
+  ::unsetenv("PARPLAN_FAKE_NVML_LOAD");
   std::filesystem::remove(notes);
   std::filesystem::remove(options.pid_namespace);
 }

@@ -150,8 +150,9 @@ struct ncclComm {
   int split_count = 0;
   bool is_made = false;
   bool is_aborted = false;
-  // Calls that wait for others.
+  // Calls that wait for others, and those that take their time.
   int caller_count = 0;
+  int slow_call_count = 0;
   parplan::Launches launches;
 };
 
@@ -187,6 +188,16 @@ ncclResult_t Put(ncclComm_t comm, const Call& call, cudaStream_t stream) {
     parplan::fake::changed.notify_all();
     return ncclInternalError;
   }
+  if (TheFakeNccl().within_call) {
+    std::unique_lock<std::mutex> lock(parplan::fake::mutex);
+    ++comm->slow_call_count;
+    lock.unlock();
+    TheFakeNccl().within_call();
+    lock.lock();
+    --comm->slow_call_count;
+    parplan::fake::changed.notify_all();
+    if (comm->is_aborted) return ncclInternalError;
+  }
   parplan::group_calls.push_back({comm, call});
   parplan::group_stream = stream;
   if (parplan::group_depth > 0) return ncclSuccess;
@@ -217,10 +228,12 @@ ncclResult_t End(ncclComm_t comm) {
     parplan::fake::changed.notify_all();
     return ncclSuccess;
   }
-  if (comm->caller_count > 0) {
+  if (comm->slow_call_count > 0) ++TheFakeNccl().ended_within_calls;
+  if (comm->caller_count + comm->slow_call_count > 0) {
     comm->is_aborted = true;
     parplan::fake::changed.notify_all();
-    parplan::fake::changed.wait(lock, [&] { return comm->caller_count == 0; });
+    parplan::fake::changed.wait(lock,
+                                [&] { return comm->caller_count + comm->slow_call_count == 0; });
   }
   EndLocked(comm);
   delete comm;

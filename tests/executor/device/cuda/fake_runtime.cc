@@ -170,13 +170,15 @@ void ResetFakes() {
   fake::ready.clear();
   TheFakeCuda().queue_count = 8;
   TheFakeCuda().host_waits = 0;
+  TheFakeCuda().has_virtual_memory = true;
   FakeNccl& fake = TheFakeNccl();
   fake.make_result = ncclSuccess;
   fake.state = ncclSuccess;
   fake.aborts_at_once = 1;
   fake.calls_block = false;
-  for (std::atomic<int>* const count :
-       {&fake.made, &fake.ended, &fake.aborted, &fake.unused, &fake.operations}) {
+  fake.within_call = nullptr;
+  for (std::atomic<int>* const count : {&fake.made, &fake.ended, &fake.aborted, &fake.unused,
+                                        &fake.operations, &fake.ended_within_calls}) {
     *count = 0;
   }
 }
@@ -233,38 +235,16 @@ cudaError_t cudaFree(void* data) {
   std::free(data);
   return cudaSuccess;
 }
-// Pools hold nothing: memory comes from the host and goes back at once.
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-  *value = 1;
-  return cudaSuccess;
-}
-cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
-  *pool = reinterpret_cast<cudaMemPool_t>(new int(0));
-  return cudaSuccess;
-}
-cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
-  delete reinterpret_cast<int*>(pool);
-  return cudaSuccess;
-}
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
-cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* value) {
-  *static_cast<uint64_t*>(value) = 0;
-  return cudaSuccess;
-}
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }
-cudaError_t cudaMallocFromPoolAsync(void** data, size_t size, cudaMemPool_t, cudaStream_t) {
-  return ::cudaMalloc(data, size);
-}
-cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
-  const std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<Item> item = Named("free");
-  item->run = [data] { std::free(data); };
-  Submit(*StreamOf(stream), std::move(item));
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned,
+                                             unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  *function = parplan::fake::FindDriverCall(name);
+  *result = *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  *free = size_t{1} << 30;
-  *total = size_t{3} << 29;
+  *total = parplan::fake::kMemory;
+  *free = *total - parplan::fake::kContext - parplan::fake::HeldBytes(parplan::fake::device);
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** data, size_t size) { return ::cudaMalloc(data, size); }

@@ -1,4 +1,4 @@
-// Streams of the fake runtime, for the fake NCCL.
+// Streams of the fake runtime, for the fake NCCL, and the functions of the fake driver.
 
 #ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_RUNTIME_H_
 #define PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_RUNTIME_H_
@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -69,6 +70,14 @@ void Finish(Item& item);
 void Advance();
 // Takes hardware queues of the calling thread's device, as streams of NCCL's own do.
 void TakeQueues(int count);
+
+// Memory of a device, and what the context takes of it.
+inline constexpr size_t kMemory = size_t{3} << 29;
+inline constexpr size_t kContext = size_t{1} << 29;
+// Returns the memory that chunks of virtual memory hold on a device. Called without `mutex`.
+size_t HeldBytes(int device);
+// Returns a function of the driver by its name; null if the fake has none.
+void* FindDriverCall(const char* name);
 
 }  // namespace parplan::fake
 

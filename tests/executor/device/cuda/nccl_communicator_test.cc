@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -297,6 +298,28 @@ TEST_F(NcclCommunicatorTest, AnAbortReachesWhoWaits) {
     float number = 0.0f;
     EXPECT_THAT(group.AllReduce(kType, &number, 1), StatusIs(absl::StatusCode::kAborted));
   });
+}
+
+// On an H100 an abort came within the call of a rank that made one after the other, which ended the
+// process: the watching thread never got the lock between two calls.
+TEST_F(NcclCommunicatorTest, NoCallBeginsAfterAFailureAndAnAbortWaitsForTheLast) {
+  OnRanks(1, [](NcclCommunicator& group, CudaQueue& queue, TestContext& job) {
+    Floats x = {1.0f};
+    EXPECT_OK(group.AllReduce(kType, x.data(), 1));
+    int call_count = 0;
+    // This call lasts until the group has failed.
+    TheFakeNccl().within_call = [&] {
+      ++call_count;
+      while (queue.Synchronize().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    };
+    job.Abort("the power fails");
+    absl::Status status;
+    while (status.ok()) status = group.AllReduce(kType, x.data(), 1);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the power fails"));
+    EXPECT_EQ(call_count, 1);
+  });
+  EXPECT_EQ(TheFakeNccl().aborted, 1);
+  EXPECT_EQ(TheFakeNccl().ended_within_calls, 0);
 }
 
 TEST_F(NcclCommunicatorTest, AReceiveThatNobodySendsEndsWithTheJob) {
