@@ -48,7 +48,7 @@ struct MeasuredRun {
   //
   // If it fails, or lacks a value to compare, under the calibration that a fit starts from, the run
   // is skipped; under a later one, the fit avoids that one. The fit of step time starts from the
-  // base, and that of memory from the result for step time. REQUIRES: not empty.
+  // base, and that of memory from the result for step time. REQUIRES, unchecked: not empty.
   std::function<absl::StatusOr<RunPrediction>(const Calibration&)> predict;
 };
 
@@ -70,6 +70,7 @@ struct SourceResiduals {
   double bias_after = 0.0;
 };
 
+// What a fit starts from, and what its result says about its origin.
 struct CalibrateRequest {
   // The calibration that the fit starts from and shrinks towards. Null: `Calibration::BuiltIn()`.
   std::shared_ptr<const Calibration> base;
@@ -81,6 +82,7 @@ struct CalibrateRequest {
   std::function<std::string(const std::string& source)> slice_rule_of;
 };
 
+// The fitted calibration, and how well it predicts the runs.
 struct CalibrateResult {
   Calibration calibration;
   // Those of step time first, then those of memory; residuals by source within each of the two.

@@ -19,9 +19,9 @@
 
 namespace parplan::accuracy {
 
-// The model that was trained. 0: the row leaves the value to the default in the comment. In runs of
-// `ReadPublishedRuns` the numbers of layers and heads, the hidden size, sequence and vocabulary are
-// at least 1.
+// The model that was trained. A value of 0 (or an absent one) means that the model has no such
+// part, unless the comment names the value that takes its place. In runs of `ReadPublishedRuns` the
+// numbers of layers and heads, the hidden size, sequence and vocabulary are at least 1.
 struct PublishedModel {
   std::string name;
   // Encoder layers (BERT) instead of decoder layers.
@@ -65,6 +65,7 @@ struct PublishedModel {
   int window_interval = 1;
 };
 
+// The devices and links of the run, in the words of its source.
 struct PublishedHardware {
   // The published name, for example `A100-SXM-80GB`.
   std::string device_name;
@@ -88,6 +89,7 @@ struct PublishedHardware {
   double memory_terabytes_per_second = 0.0;
 };
 
+// How the run divided the model and its samples over the devices.
 struct PublishedParallelism {
   int tensor_parallel_degree = 1;
   int pipeline_parallel_degree = 1;
@@ -164,6 +166,7 @@ enum class MemoryView {
   kAllocatedFirstRank = 6,
 };
 
+// One row of the file.
 struct PublishedRun {
   std::string id;
   std::string source;
@@ -222,6 +225,7 @@ struct SkippedRun {
   std::string reason;
 };
 
+// The rows of a file: those that can be predicted, and the others.
 struct PublishedRuns {
   std::vector<PublishedRun> runs;  // in the order of the file
   std::vector<SkippedRun> skipped;

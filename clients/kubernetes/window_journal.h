@@ -99,9 +99,9 @@ class WindowJournal {
   absl::StatusOr<v1::Execution> Get(absl::string_view name) const;
 
   // Waits for something to send, at most `timeout`; returns nothing then and after `Interrupt`.
-  // REQUIRES: one thread forwards, and calls one of `Done`, `Refuse` and `RefuseSome` at most once
-  // for each task. If it calls none, as for an error that may pass, a later call returns the task
-  // again.
+  // REQUIRES, unchecked: one thread forwards, and calls one of `Done`, `Refuse` and `RefuseSome` at
+  // most once for each task. If it calls none, as for an error that may pass, a later call returns
+  // the task again.
   std::optional<JournalTask> Next(absl::Duration timeout);
   // Records that the server took the task of `Next`; for kOpen `execution` is the server's name.
   void Done(const std::string& execution = "");
@@ -109,8 +109,8 @@ class WindowJournal {
   // an execution that can't be opened. After a refusal of another task than kSend, and with
   // `is_closed`, the execution counts as failed: `Append` takes no other windows of it.
   void Refuse(bool is_closed = false);
-  // Records that the server refused `refused` of the task's windows, and took the others. REQUIRES:
-  // the task is kSend.
+  // Records that the server refused `refused` of the task's windows, and took the others. REQUIRES,
+  // unchecked: the task is kSend.
   void RefuseSome(absl::Span<const v1::MeasuredWindow> refused);
 
   // Records that no more reports come: running executions are abandoned at the server, after all

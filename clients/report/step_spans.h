@@ -23,6 +23,7 @@ namespace parplan::report {
 // The kinds of spans, which are drawn in different colours.
 enum class SpanKind { kForward, kBackward, kMessage, kGradients, kOptimizer, kStep };
 
+// A piece of the step in which devices do one thing.
 struct StepSpan {
   std::string name;
   SpanKind kind = SpanKind::kStep;
@@ -49,8 +50,9 @@ inline constexpr int64_t kMaxTracedPasses = 1'000'000;
 // `kMaxTracedPasses` passes.
 //
 // With virtual stages the passes of a device are drawn equally long, because a prediction has only
-// their sums; the other spans may then all end before the whole step does. REQUIRES: as
-// `VirtualStageTimes`.
+// their sums; the other spans may then all end before the whole step does. REQUIRES, unchecked: the
+// prediction has an entry for each stage or, with virtual stages, for each device in a row
+// (`VirtualStageTimes`, stage_times.h).
 absl::StatusOr<std::vector<StepSpan>> PredictedSpans(const Plan& plan, const Prediction& prediction,
                                                      bool blocking_messages);
 

@@ -53,6 +53,7 @@ struct AccessRow {
   // By role; without meaning for a public method.
   std::array<Access, kRoleCount> access = {};
 
+  // Returns how much the role gives the method.
   Access of(Role role) const { return access[static_cast<size_t>(role)]; }
 };
 

@@ -27,6 +27,7 @@ struct IdSet {
   bool has_all = false;
   std::vector<std::string> ids;  // Empty if `has_all`.
 
+  // Returns whether `id` is one of them; true of every id if `has_all`.
   bool Contains(absl::string_view id) const;
   friend bool operator==(const IdSet&, const IdSet&) = default;
 };

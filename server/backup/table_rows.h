@@ -60,7 +60,7 @@ class RowSource {
   // does.
   virtual absl::Status ReadTable(const StoreTable& table, const RowTaker& take) = 0;
   // Returns the last number that a record of the table ever got, be the record deleted since; 0 for
-  // none. REQUIRES: the table `is_numbered`.
+  // none. REQUIRES, unchecked: the table `is_numbered`.
   virtual absl::StatusOr<int64_t> LastNumber(const StoreTable& table) = 0;
 };
 
@@ -78,8 +78,8 @@ class RowSink {
   virtual absl::Status Clear() = 0;
   // Adds a row to a table, whose columns it has.
   virtual absl::Status Add(const StoreTable& table, const TableRow& row) = 0;
-  // Sets the number after which a numbered table goes on; 0 for none yet. REQUIRES: the table
-  // `is_numbered`.
+  // Sets the number after which a numbered table goes on; 0 for none yet. REQUIRES, unchecked: the
+  // table `is_numbered`.
   virtual absl::Status SetLastNumber(const StoreTable& table, int64_t number) = 0;
   // Makes all rows visible. Only the destructor may be called afterwards.
   virtual absl::Status Commit() = 0;
@@ -90,7 +90,9 @@ class RowSink {
 // bytes, and a line feed.
 class RowDigest {
  public:
+  // Goes on with one more row.
   void Add(const TableRow& row);
+  // Returns the digest of all rows so far.
   const std::string& text() const { return text_; }
 
  private:

@@ -43,7 +43,7 @@ struct JobKnowledge {
 // Every method may wait for the store's disk or network. Safe to use from any thread.
 class KnowledgeKeeper {
  public:
-  // REQUIRES: both outlive the keeper.
+  // REQUIRES, unchecked: both outlive the keeper.
   KnowledgeKeeper(ProfileKeeper& profiles, CalibrationCore& calibrations)
       : profiles_(profiles), calibrations_(calibrations) {}
 

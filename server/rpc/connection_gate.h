@@ -80,7 +80,7 @@ class ConnectionGate {
   using HandOver = std::function<void(int listener, int connection)>;
 
   // Listens already; connections wait until `Start`. Aborts if the system gives no descriptors.
-  // REQUIRES: `sockets` has a socket, as those of `Listen` have.
+  // REQUIRES, unchecked: `sockets` has a socket, as those of `Listen` have.
   ConnectionGate(ListeningSockets sockets, const ConnectionLimits& limits);
   ~ConnectionGate();
 
@@ -109,6 +109,7 @@ class ConnectionGate {
   // of the method. Counts as one that the client cancelled.
   void CallRefused(absl::string_view peer);
 
+  // Returns the numbers at this moment. They are of one moment.
   ConnectionCounts counts() const;
 
  private:

@@ -74,8 +74,9 @@ struct QuestionFlags {
 
   // Adds the flags, of which `--model`, `--cluster` and `--batch` must be given unless the caller
   // lifts it. `with_planner`: also those that choose planner and limits and those of
-  // AddPaperOptionsTo, and `spends_time_limit` is then set. REQUIRES of this and the next three:
-  // this object stays where it is until the command line is read, which sets its members.
+  // AddPaperOptionsTo, and `spends_time_limit` is then set. REQUIRES, unchecked, of this and the
+  // next three: this object stays where it is until the command line is read, which sets its
+  // members.
   void AddTo(shell::Command command, bool with_planner);
   // Adds the options of the planners of the Galvatron papers.
   void AddPaperOptionsTo(shell::Command command);

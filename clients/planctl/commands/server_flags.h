@@ -21,7 +21,8 @@ struct ServerFlags {
   double timeout_seconds = 60.0;
 
   // Adds the flags; without `--server` the address is that of PARPLAN_SERVER, if it is set.
-  // REQUIRES: this object stays where it is until the command line is read, which sets its members.
+  // REQUIRES, unchecked: this object stays where it is until the command line is read, which sets
+  // its members.
   void AddTo(shell::Command command);
 
   // Returns a channel to the server, not connected yet. The errors of `MakeChannel`, and
