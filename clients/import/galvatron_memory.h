@@ -49,6 +49,7 @@ struct GalvatronOtherMemory {
   bool differenced = false;
 };
 
+// The table that is read from one or two files.
 struct GalvatronMemory {
   std::vector<GalvatronLayerMemory> layers;
   std::vector<GalvatronOtherMemory> other;

@@ -11,6 +11,7 @@
 
 namespace parplan {
 
+// What the arguments say about the strategy of the layers.
 struct MegatronDegrees {
   int tensor = 1;
   int context = 1;

@@ -35,6 +35,7 @@ class PythonStatements {
 
   // Returns false if there is no such function.
   bool Read();
+  // Returns the settings that `Read` found, in their order; may be called once.
   std::vector<LiteralSetting> TakeSettings() { return reader_.TakeSettings(); }
 
  private:

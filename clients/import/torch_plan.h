@@ -14,6 +14,7 @@
 
 namespace parplan {
 
+// What the two files say.
 struct TorchPlanImport {
   // The format of the file.
   TorchPlanFormat format = TorchPlanFormat::kFsdp2;

@@ -18,6 +18,7 @@
 
 namespace parplan::sidecar {
 
+// How long the forwarder waits between two tries.
 struct ForwarderOptions {
   // Pause between two tries: doubles from the first to the longest, and is multiplied by a random
   // factor from 0.5 to 1, so that sidecars do not all come back at once. Not measured: 1 s is

@@ -14,6 +14,7 @@
 
 namespace parplan::sidecar {
 
+// A file of a generation: its name and its contents.
 struct VolumeFile {
   // ASCII letters, digits, `.`, `-` and `_`, at least one; no leading dot. Or two such names with a
   // `/` between them, for a file in a folder. `generation` is taken by the volume itself.

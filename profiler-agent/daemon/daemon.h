@@ -19,6 +19,8 @@
 
 namespace parplan {
 
+// What the agent serves, where it keeps its state, and when it measures. The defaults of durations
+// were chosen; none was measured.
 struct DaemonOptions {
   // Uploads go to any replica of the server; leases come from one replica, which
   // profiler-agent/replicas/replicas.h chooses.

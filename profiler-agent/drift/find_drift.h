@@ -12,6 +12,7 @@
 
 namespace parplan {
 
+// How far times must be off, and in how many operations, to count as drifted.
 struct DriftOptions {
   // Relative widening of the stored range at both ends. The stored range reaches from median / r to
   // median * r, where r is the ratio of the 90th percentile to the median. Not measured: 0.1 was

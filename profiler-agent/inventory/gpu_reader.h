@@ -47,6 +47,7 @@ struct GpuState {
   std::optional<std::vector<int64_t>> processes;
 };
 
+// All GPUs that the driver shows to this process, as of one moment.
 struct GpuSet {
   GpuAvailability availability = GpuAvailability::kFailed;
   // The reason why there are no GPUs, on one line; empty if there are.
@@ -67,6 +68,7 @@ struct GpuSet {
   std::vector<std::vector<bool>> nvlink_peers;
 };
 
+// Which library to ask, and which GPUs count.
 struct GpuReaderOptions {
   std::string library = "libnvidia-ml.so.1";
   // CUDA version that the driver must support, as in `GpuSet::cuda_version`; 0 for any. A driver

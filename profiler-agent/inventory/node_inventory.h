@@ -22,12 +22,14 @@ enum class DeviceType {
   kCuda,
 };
 
+// Everything that was read of a node, as of one moment.
 struct NodeInventory {
   HostFacts host;
   GpuSet gpus;
   NetworkFacts networks;
 };
 
+// Where to read; the defaults are this machine.
 struct InventoryOptions {
   HostReaderOptions host;
   GpuReaderOptions gpus;
@@ -47,6 +49,7 @@ std::string InventoryFingerprint(const NodeInventory& inventory);
 // Returns the text that the fingerprint is made from, to find out why two fingerprints differ.
 std::string InventoryText(const NodeInventory& inventory);
 
+// What the topology offers of the node, and under which names.
 struct TopologyOptions {
   std::string cluster = "local";
   // Name of the node; empty leaves nodes unnamed.

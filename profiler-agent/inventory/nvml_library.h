@@ -39,6 +39,7 @@ const char* GpuAvailabilityName(GpuAvailability availability);
 // alone.
 class NvmlLibrary {
  public:
+  // The result of `Load`.
   struct Loaded {
     // Null unless `availability` is kAvailable.
     std::unique_ptr<NvmlLibrary> library;

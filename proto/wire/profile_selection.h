@@ -29,7 +29,8 @@ class RuntimeSelection {
 
   RuntimeSelection(absl::string_view device_kind, absl::string_view runtime_id);
 
-  // Returns the part of the next older profile that holds. REQUIRES: it is of the kind of device.
+  // Returns the part of the next older profile that holds. REQUIRES, unchecked: it is of the kind
+  // of device.
   Part Next(const v1::Profile& profile);
 
   // FAILED_PRECONDITION (PROFILE_MISSING), listing the runtimes that were measured, if there were

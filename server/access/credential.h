@@ -11,6 +11,7 @@
 
 namespace parplan {
 
+// A token or the names of a certificate, with the time at which it ends.
 struct Credential {
   enum class Kind {
     // Neither a certificate nor a token that the server reads.

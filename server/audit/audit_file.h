@@ -63,6 +63,7 @@ class AuditDisk {
 // and not for a hundred.
 class AuditFile : public AuditSink {
  public:
+  // How a log is kept.
   struct Options {
     // Whether a record that cannot be written is an error.
     bool is_required = false;

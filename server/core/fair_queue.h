@@ -45,6 +45,7 @@ class FairQueue {
  public:
   using Id = int64_t;
 
+  // The bounds of the queue, and of holders and clusters in it.
   struct Bounds {
     // Searches that wait, in all.
     int max_length = 1;

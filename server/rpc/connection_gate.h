@@ -32,6 +32,7 @@
 
 namespace parplan {
 
+// Limits of connections. Each default was chosen; none was measured.
 struct ConnectionLimits {
   // Connections that were handed over and still live; each takes two descriptors. Above 1. One
   // host, or one IPv6 network of 64 bits, has at most half of them; Unix sockets have no such

@@ -46,6 +46,8 @@ std::string WithPostgresDefaults(absl::string_view uri);
 // Lends each connection to one transaction at a time. Safe to use from any thread.
 class PostgresPool {
  public:
+  // The address, and how long calls wait for the database. Defaults were not measured unless a
+  // comment says so.
   struct Options {
     // `postgres://...`, without a password; `Open` adds the defaults.
     std::string uri;

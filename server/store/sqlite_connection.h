@@ -68,7 +68,9 @@ class SqliteStatement {
 // A connection to one file. Used by one thread at a time.
 class SqliteConnection {
  public:
+  // Whether a connection or a transaction may change the database.
   enum class Role { kWriter, kReader };
+  // How a connection behaves.
   struct Options {
     // Time that a statement waits for another process that has locked the database.
     absl::Duration busy_timeout = absl::Seconds(5);

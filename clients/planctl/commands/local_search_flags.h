@@ -8,6 +8,7 @@
 
 namespace parplan::planctl {
 
+// The values of the flags, set when the command line is read.
 struct LocalSearchFlags {
   // 0: one per processor, at most 256.
   int thread_count = 0;

@@ -14,6 +14,7 @@
 
 namespace parplan::planctl {
 
+// The values of the flags, set when the command line is read.
 struct ServerFlags {
   // Address and TLS files (clients/cpp/channel.h).
   ChannelOptions channel;
