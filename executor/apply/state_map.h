@@ -22,9 +22,10 @@ namespace parplan {
 class ParameterNumbers {
  public:
   explicit ParameterNumbers(const ModelSpec& model);
-  // Returns the number of the first element of a tensor of a layer. REQUIRES (PARPLAN_CHECK): the
-  // layer has it.
+  // Returns the number of the first element of a tensor of a layer. REQUIRES: the layer has it;
+  // aborts otherwise.
   int64_t Of(int layer_index, const std::string& tensor) const;
+  // Returns the number of parameters of the model; numbers are 0 to below this.
   int64_t count() const { return count_; }
 
  private:

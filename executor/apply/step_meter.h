@@ -31,6 +31,7 @@ namespace parplan {
 // whose ranks ascend by one stride, and none on an asynchronous device.
 class StepMeter : public TrainerObserver {
  public:
+  // What is measured, and by which clock.
   struct Options {
     int rank = 0;
     // Steps of a window, at least 1, which is not checked.
@@ -42,6 +43,7 @@ class StepMeter : public TrainerObserver {
     LayerKernels* kernels = nullptr;
     // StepWindow::context_memory of the windows.
     Bytes context_memory;
+    // The clock; not empty.
     std::function<absl::Duration()> now = SteadyNow;
   };
   // `pool` outlives it.

@@ -23,6 +23,7 @@
 
 namespace parplan {
 
+// What is reported, and how patiently. The defaults were chosen; none was measured.
 struct ReporterOptions {
   // `clusters/{cluster}/plans/{plan}`.
   std::string plan;

@@ -23,6 +23,7 @@ namespace parplan {
 // (LayerKernels).
 class LayerTools {
  public:
+  // What a rank runs the layer with.
   struct Setting {
     LayerKernels* kernels = nullptr;
     ArrayPool* pool = nullptr;
@@ -38,10 +39,13 @@ class LayerTools {
   explicit LayerTools(const Setting& setting);
 
   LayerKernels& kernels() const { return *setting_.kernels; }
+  // Return parts of the setting; references are valid as long as these tools.
   const LayerDefinition& definition() const { return *setting_.definition; }
   const Strategy& strategy() const { return setting_.strategy; }
   const Setting& setting() const { return setting_; }
+  // Returns the place of this rank among those of the layer (activation_layout.h).
   const GridPlace& place() const { return place_; }
+  // Returns the bytes of an element of the kernels' type.
   int64_t element_size() const { return element_size_; }
   int tensor_degree() const { return setting_.strategy.tensor_parallel_degree; }
   bool is_sequence_parallel() const {

@@ -32,6 +32,7 @@
 
 namespace parplan {
 
+// What a rank trains with.
 struct TrainerSetting {
   // Kernels, memory and tokens; none may be null.
   LayerKernels* kernels = nullptr;

@@ -19,6 +19,7 @@ struct LinkShape {
   // Time from the begin of a message to its first byte.
   absl::Duration latency;
 
+  // Returns whether the link is slowed down at all.
   bool is_shaped() const { return bytes_per_second > 0.0 || latency > absl::ZeroDuration(); }
   friend bool operator==(const LinkShape&, const LinkShape&) = default;
 };

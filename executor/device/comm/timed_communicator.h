@@ -18,9 +18,11 @@ namespace parplan {
 // `IsDone`. Used by that thread only.
 struct WaitMeter {
   absl::Duration waited;
+  // The clock; not empty.
   std::function<absl::Duration()> now = SteadyNow;
 };
 
+// A communicator that does what `inner` does, and adds the time of each call to a meter.
 class TimedCommunicator : public Communicator {
  public:
   // Adds the time to `meter`, not null, which several communicators of one thread may share and

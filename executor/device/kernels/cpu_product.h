@@ -10,7 +10,7 @@ namespace parplan {
 
 // The product c = op(a) op(b), or c += op(a) op(b): op(a) is [m x k], op(b) [k x n], c [m x n]. A
 // stride is the number of elements from one row in memory to the next. REQUIRES: no stride is below
-// the elements of its row (PARPLAN_CHECK for float, not checked for double).
+// the elements of its row; for float aborts otherwise, for double unchecked.
 template <typename T>
 struct CpuProduct {
   bool transposes_a = false;

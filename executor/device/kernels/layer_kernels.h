@@ -106,6 +106,7 @@ struct SgdSettings {
   double momentum = 0.9;
 };
 
+// The kinds of norms, and the parameters that each has.
 enum class NormKind {
   // Mean and variance, gain and bias.
   kLayerNorm,
@@ -113,6 +114,8 @@ enum class NormKind {
   kRmsNorm,
 };
 
+// The operations of one device for one type of elements, used by one thread. Sizes and counts are
+// of elements unless named bytes. Operations return no errors; see the head of the file.
 class LayerKernels {
  public:
   virtual ~LayerKernels() = default;
@@ -194,7 +197,8 @@ class LayerKernels {
     return absl::OkStatus();
   }
   // Computes softmax attention scaled by 1 / sqrt(head_size). `kept` is [sample][head][query], the
-  // logarithms of the sums of exponentials. REQUIRES: `CheckAttention(shape)`.
+  // logarithms of the sums of exponentials. REQUIRES: `CheckAttention(shape)` is OK; otherwise
+  // `Synchronize` and copies return its error on a GPU, and the processor takes every shape.
   virtual void Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
                          void* output, void* kept) = 0;
   // Computes the gradients dq, dk and dv, which have the layouts of q, k and v. If `output` and
