@@ -70,7 +70,7 @@ struct SourceResiduals {
   double bias_after = 0.0;
 };
 
-// What a fit starts from, and what its result says about its origin.
+// The start of a fit, and the origin that its result states.
 struct CalibrateRequest {
   // The calibration that the fit starts from and shrinks towards. Null: `Calibration::BuiltIn()`.
   std::shared_ptr<const Calibration> base;

@@ -33,7 +33,7 @@ struct GalvatronNodes {
   int devices_per_node = 0;
 };
 
-// What the hardware files say, as measurements of a profile.
+// The contents of the hardware files, as measurements of a profile.
 struct GalvatronHardware {
   GalvatronNodes nodes;
   // Sorted by collective, participants, stride and size; keys distinct.

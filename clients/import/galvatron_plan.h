@@ -16,7 +16,7 @@
 
 namespace parplan {
 
-// What strategy files leave open, and how to read them.
+// Facts that strategy files leave open, and how to read them.
 struct GalvatronPlanOptions {
   // Devices of the job. 0: `world_size` of the file, or else the number in its name
   // (galvatron_names.h).

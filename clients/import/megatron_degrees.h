@@ -11,7 +11,7 @@
 
 namespace parplan {
 
-// What the arguments say about the strategy of the layers.
+// The strategy of the layers, as far as the arguments give it.
 struct MegatronDegrees {
   int tensor = 1;
   int context = 1;

@@ -14,7 +14,7 @@
 
 namespace parplan {
 
-// What the two files say.
+// The contents of the two files.
 struct TorchPlanImport {
   // The format of the file.
   TorchPlanFormat format = TorchPlanFormat::kFsdp2;

@@ -84,7 +84,7 @@ class Forwarder {
 // Returns whether another try can succeed. False for INVALID_ARGUMENT, NOT_FOUND,
 // FAILED_PRECONDITION, UNIMPLEMENTED, and RESOURCE_EXHAUSTED with UPLOAD_TOO_LARGE. True for every
 // other error: the server could not be reached, was busy or failed itself, or a certificate or role
-// may be put right. OK, for which nobody should ask, gives true.
+// may be put right. True for OK as well.
 bool MayRetry(const absl::Status& status);
 
 }  // namespace parplan::sidecar

@@ -14,7 +14,7 @@
 
 namespace parplan::sidecar {
 
-// What the files must say that is not in the plan.
+// Facts that the files must state and the plan does not have.
 struct PlanFilesOptions {
   // The folder in which the containers of the pod find the files, and the path of the trust bundle,
   // as `plan.env` names them to the job.

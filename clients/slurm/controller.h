@@ -17,7 +17,7 @@
 
 namespace parplan::slurm {
 
-// What became of a job's wish for a plan.
+// The outcome of a job's wish for a plan.
 enum class Outcome {
   // The plan is in the spool.
   kPlanned,

@@ -33,7 +33,7 @@
 
 namespace parplan {
 
-// What a rank runs plans with.
+// The tools and settings with which a rank runs plans.
 struct ApplierSetting {
   // This rank's device, handle to its job, and tokens; all outlive the applier. The job has as many
   // ranks as plans have devices.

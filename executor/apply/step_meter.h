@@ -31,7 +31,7 @@ namespace parplan {
 // whose ranks ascend by one stride, and none on an asynchronous device.
 class StepMeter : public TrainerObserver {
  public:
-  // What is measured, and by which clock.
+  // The quantities to measure, and the clock.
   struct Options {
     int rank = 0;
     // Steps of a window, at least 1, which is not checked.

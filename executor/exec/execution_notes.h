@@ -18,7 +18,7 @@
 
 namespace parplan {
 
-// What a note says of an execution: the server has opened it, or has closed it.
+// The event that a note reports of an execution: the server has opened it, or has closed it.
 enum class ExecutionEvent { kOpened, kClosed };
 
 // Writes a note to `descriptor` (RankEnvironment::result_descriptor); does nothing if that is -1.

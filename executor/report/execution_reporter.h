@@ -23,7 +23,8 @@
 
 namespace parplan {
 
-// What is reported, and how patiently. The defaults were chosen; none was measured.
+// The plan whose execution is reported, and the patience with the server. The defaults were chosen;
+// none was measured.
 struct ReporterOptions {
   // `clusters/{cluster}/plans/{plan}`.
   std::string plan;

@@ -23,7 +23,7 @@ namespace parplan {
 // (LayerKernels).
 class LayerTools {
  public:
-  // What a rank runs the layer with.
+  // The things with which a rank runs the layer.
   struct Setting {
     LayerKernels* kernels = nullptr;
     ArrayPool* pool = nullptr;

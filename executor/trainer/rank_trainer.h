@@ -32,7 +32,7 @@
 
 namespace parplan {
 
-// What a rank trains with.
+// The things with which a rank trains.
 struct TrainerSetting {
   // Kernels, memory and tokens; none may be null.
   LayerKernels* kernels = nullptr;

@@ -19,7 +19,7 @@
 
 namespace parplan {
 
-// What the agent serves, where it keeps its state, and when it measures. The defaults of durations
+// The node, the folder of its state, and the times of measurements. The defaults of durations
 // were chosen; none was measured.
 struct DaemonOptions {
   // Uploads go to any replica of the server; leases come from one replica, which

@@ -68,7 +68,7 @@ struct GpuSet {
   std::vector<std::vector<bool>> nvlink_peers;
 };
 
-// Which library to ask, and which GPUs count.
+// The library to ask, and the GPUs that count.
 struct GpuReaderOptions {
   std::string library = "libnvidia-ml.so.1";
   // CUDA version that the driver must support, as in `GpuSet::cuda_version`; 0 for any. A driver

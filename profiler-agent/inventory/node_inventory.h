@@ -29,7 +29,7 @@ struct NodeInventory {
   NetworkFacts networks;
 };
 
-// Where to read; the defaults are this machine.
+// The places to read; the defaults are this machine.
 struct InventoryOptions {
   HostReaderOptions host;
   GpuReaderOptions gpus;
@@ -49,7 +49,7 @@ std::string InventoryFingerprint(const NodeInventory& inventory);
 // Returns the text that the fingerprint is made from, to find out why two fingerprints differ.
 std::string InventoryText(const NodeInventory& inventory);
 
-// What the topology offers of the node, and under which names.
+// The devices that the topology offers, and its names.
 struct TopologyOptions {
   std::string cluster = "local";
   // Name of the node; empty leaves nodes unnamed.

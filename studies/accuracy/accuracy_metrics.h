@@ -42,8 +42,9 @@ struct AccuracyRow {
 
   // (predicted - measured) / measured; absent when not measured.
   std::optional<double> TimeError() const;
+  // The same of the peak.
   std::optional<double> MemoryError() const;
-  // Whether the planner would have refused the plan for lack of memory.
+  // Returns whether the planner would have refused the plan for lack of memory.
   bool Refused() const { return prediction.memory_upper > device_memory; }
 };
 
@@ -95,6 +96,8 @@ struct JobGroup {
   // Whether any row belongs to the fitted slice.
   bool fitted = false;
 };
+// Fewest plans of a job that are compared with each other: two would have a rank correlation of 1
+// or -1 alone.
 inline constexpr int kMinGroupPlans = 3;
 // Groups the rows with a measured step, by source and then job; jobs with fewer plans are left out.
 std::vector<JobGroup> GroupsOf(absl::Span<const AccuracyRow> rows);
@@ -119,6 +122,7 @@ struct SourceAccuracy {
   std::vector<const AccuracyRow*> worst_time;
   std::vector<const AccuracyRow*> worst_memory;
 };
+// Rows of a source that a report shows. Not measured.
 inline constexpr int kWorstCount = 5;
 
 // The contents of a report. Pointers are into `rows`.

@@ -36,6 +36,7 @@ std::vector<int> LayerTypes(const OracleQuestion& question);
 struct EngineStage {
   EngineTime layers;
   EngineTime ends;
+  // Returns the time of the stage without the synchronisation of gradients.
   double without_sync() const { return layers.without_sync() + ends.without_sync(); }
 };
 // Returns the times of all stages, first to last. REQUIRES, unchecked, as the functions below that
@@ -65,6 +66,7 @@ struct BetterEnginePlan {
   EnginePlan plan;
   double simulated_step = 0.0;
 };
+// Returns such a plan.
 std::optional<BetterEnginePlan> FindBetterEnginePlan(const EngineModel& model,
                                                      int64_t global_batch);
 

@@ -18,6 +18,7 @@
 
 namespace parplan::oracle {
 
+// How our planner answers the cases.
 struct OracleOptions {
   std::string planner = "exact";
   // Accepted probability of running out of memory. The engine has no such setting: at one half, a
@@ -79,6 +80,7 @@ struct OurVerdict {
   std::string error;
 };
 
+// The answers to one case, the engine's and ours.
 struct OracleComparison {
   std::string id;
   std::string model_id;
@@ -86,7 +88,7 @@ struct OracleComparison {
   Bytes usable_memory;
   std::string engine_error;
   std::optional<Seconds> engine_search_time;
-  // Absent if the engine gave no plan.
+  // Absent if the engine gave no plan; then `engine_error` has its message.
   std::optional<EngineVerdict> engine;
   // Our answers in the engine's space, in the whole one, and, if the engine's plan does not fit by
   // our memory model, in the engine's space with as much memory as that plan needs.

@@ -24,6 +24,7 @@ struct Ablation {
 // sharding, tensor parallelism, pipelines, balance of the two objectives, uneven stages, 1F1B.
 const std::vector<Ablation>& Ablations();
 
+// The rates of one question under all ablations.
 struct AblationRow {
   std::string model;
   // Memory of a device, in GiB.

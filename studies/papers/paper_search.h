@@ -38,6 +38,7 @@ inline constexpr char kBmwAlone[] = "bmw-alone";
 // Returns the names of all planners of the study, in the order of its tables.
 std::vector<std::string> StudyPlanners();
 
+// The plan that a planner found, and its figures. Without a plan the texts are empty.
 struct Answer {
   bool fits = false;
   // Absent if nothing fits.

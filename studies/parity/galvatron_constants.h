@@ -23,6 +23,7 @@ inline constexpr char kHardwareOf2022[] = "rtx_titan_8";
 // such a file; aborts otherwise. The text lives until the process ends.
 absl::string_view DataOf2022(absl::string_view file_name);
 
+// A model of the file.
 struct ModelOf2022 {
   std::string name;
   // A sentence on what is in neither the file nor docs/papers.md, and taken from another family;

@@ -11,7 +11,7 @@
 
 namespace parplan::planctl {
 
-// Which part of the tree to show.
+// The part of the tree to show.
 struct StrategiesQuestion {
   // Devices to divide, at least 1.
   int device_count = 8;

@@ -70,7 +70,7 @@ class Device {
   virtual absl::Status ResetMemoryPeak() = 0;
 };
 
-// What topologies and profiles say of a device.
+// The facts that topologies and profiles state about a device.
 struct DeviceFacts {
   // Name as topologies have it, for example `NVIDIA H200` or `CPU Intel(R) Xeon(R) ...`.
   std::string kind;

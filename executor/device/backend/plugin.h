@@ -30,7 +30,7 @@ enum class PluginState : int32_t {
   kFailed = 4,
 };
 
-// What the plugin found on this machine.
+// The result of the plugin's look at this machine.
 struct PluginFindings {
   PluginState state = PluginState::kFailed;
   // Versions as CUDA counts them: 13000 is 13.0; 0 if there is none.

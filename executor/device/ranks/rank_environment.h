@@ -21,7 +21,7 @@ enum class Launcher { kParplan, kTorchrun, kOpenMpi, kSlurm, kPlan };
 // Returns the name for messages, for example `torchrun`.
 const char* LauncherName(Launcher launcher);
 
-// What this process knows of its place in the job.
+// The place of this process in its job.
 struct RankEnvironment {
   // Returns a variable's value, or null if it is not set.
   using Lookup = std::function<const char*(const char* name)>;
