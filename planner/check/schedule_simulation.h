@@ -40,8 +40,8 @@ struct SimulatedPipeline {
 // queue of events ordered by time advances them.
 //
 // REQUIRES: at least one stage, the virtual stages per device divide their number, and
-// micro_batch_count >= 1. Aborts otherwise, and if a message does not find its receiver. Time is
-// O(stages * micro-batches * log devices).
+// micro_batch_count >= 1; aborts otherwise. Aborts too if a message does not find its receiver,
+// which would be a mistake of the simulation. Time is O(stages * micro-batches * log devices).
 Seconds SimulateStep(const SimulatedPipeline& pipeline, int64_t micro_batch_count);
 
 }  // namespace parplan

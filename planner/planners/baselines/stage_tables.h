@@ -45,6 +45,7 @@ class StageTables {
   StageTables(const PlanningProblem& problem, const CostModel& costs, const SearchSpace& space,
               int pipeline_parallel_degree, int64_t micro_batch_count);
 
+  // Return the arguments of the constructor with these names.
   int pipeline_parallel_degree() const { return pipeline_parallel_degree_; }
   int64_t micro_batch_count() const { return micro_batch_count_; }
   // The schedule of the problem's rules, or `kDefaultSchedule`.

@@ -109,11 +109,14 @@ class BestFirstSearch {
   KindBounds BoundsPerSample() const;
   // Returns the number of candidates except those of `KindBounds::uneven` and `grouped`.
   int64_t candidate_count() const { return static_cast<int64_t>(candidates_.size()); }
+  // Return the plans found so far, to which callers may offer others, and the space; valid as long
+  // as this object.
   PlanList& plans() { return plans_; }
   const StrategySpace& space() const { return space_; }
 
   // Returns the time per sample below which plans are looked for.
   Seconds WantedPerSample() const { return std::min(plans_.CutoffPerSample(), ceiling_); }
+  // Returns the value of `set_ceiling`; infinite if it was not called.
   Seconds ceiling() const { return ceiling_; }
   // Returns the proved lower bound of the time per sample of any plan. 0 if candidates are missing,
   // and also if no plan fits, which `IsEmpty` says.

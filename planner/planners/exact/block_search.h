@@ -27,6 +27,7 @@ namespace parplan {
 // so searches with different memories share them. Not thread-safe.
 class BlockTables {
  public:
+  // The options of one pipeline degree and micro-batch size, and the choices among them.
   struct Entry {
     explicit Entry(OptionTable options) : table(std::move(options)) {}
     OptionTable table;

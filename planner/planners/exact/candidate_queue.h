@@ -13,8 +13,8 @@
 namespace parplan {
 
 // A priority queue by lower bound per sample (`MorePromising`). Candidates of the preferred batch
-// size, if there is one (`Prefer`), come before all others. Keeps a reference to the candidates; a
-// candidate in the queue must not change.
+// size, if there is one (`Prefer`), come before all others. Keeps a reference to the candidates,
+// which must outlive it; a candidate in the queue must not change.
 class CandidateQueue {
  public:
   explicit CandidateQueue(const std::vector<ExactCandidate>& candidates)
@@ -25,6 +25,7 @@ class CandidateQueue {
     heap_.push_back(index);
     std::push_heap(heap_.begin(), heap_.end(), Later(*this));
   }
+  // Returns whether no candidate is left.
   bool empty() const { return heap_.empty(); }
   // Returns the index of the candidate to visit next; `Pop` removes it. REQUIRES, of both,
   // unchecked: the queue is not empty.

@@ -30,6 +30,8 @@ struct SharedKnowledge {
   VisitCache visits;
   Bytes memory_of_visits;
 
+  // Returns the tables for the dimensions of strategies of `problem`, made empty at the first call;
+  // valid as long as this object.
   TableCache& TablesOf(const PlanningProblem& problem);
   // Forgets visits of other memories.
   void KeepVisitsOf(Bytes usable_memory);

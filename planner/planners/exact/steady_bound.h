@@ -25,7 +25,8 @@ namespace parplan {
 // grows, is a bound for each m. The limit is evaluated at a number of micro-batches so large that
 // those terms vanish.
 //
-// Only for 1F1B and interleaved schedules; GPipe has no such limit. REQUIRES: `table` is usable.
+// Only for 1F1B and interleaved schedules; GPipe has no such limit. REQUIRES, unchecked: `table` is
+// usable.
 Seconds SteadyBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                     Schedule schedule, Seconds cutoff, SearchMeter& meter);
 

@@ -43,6 +43,7 @@ struct CandidateVisit {
 // thread-safe.
 class VisitCache {
  public:
+  // Everything that decides the outcome of a visit.
   struct Key {
     // `StrategiesId`, the memory of one device that plans may use, and whether stages must be even.
     int strategies = 0;

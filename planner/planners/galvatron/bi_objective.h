@@ -26,6 +26,7 @@ struct BalanceDegrees {
   double time = 0.0;    // alpha_t
   double memory = 0.0;  // alpha_m
 };
+// Returns the balance of these figures.
 BalanceDegrees DegreesOf(const StageFigures& figures);
 
 // Largest number of partitions to visit, so that a walk ends for any model. No measured walk came

@@ -78,6 +78,7 @@ class GalvatronMethodSearch {
   // Returns whether the method finds a plan; false too if the meter ended it.
   bool FindsAny();
 
+  // Returns the number of candidates listed; 0 before `List`.
   int64_t candidate_count() const { return static_cast<int64_t>(candidates_.size()); }
   // Returns a lower bound of the least usable memory with which the method finds a plan;
   // `Bytes::Max()` without candidates.

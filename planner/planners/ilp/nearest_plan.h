@@ -24,6 +24,7 @@ struct LayerShare {
 struct BatchCut {
   int64_t micro_batch_size = 1;
   int64_t micro_batch_count = 1;
+  // Returns the samples of a step.
   int64_t global_batch_size() const { return micro_batch_size * micro_batch_count; }
 };
 

@@ -54,6 +54,7 @@ struct GraphEdge {
   std::vector<double> seconds;
   std::vector<double> kept_bytes;  // of a second copy of the tensor
 
+  // Returns the index into `seconds` and `kept_bytes` of a pair of options.
   int Pair(int from_option, int to_option) const {
     return from_class[from_option] * to_class_count + to_class[to_option];
   }

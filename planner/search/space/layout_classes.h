@@ -12,8 +12,8 @@
 
 namespace parplan {
 
-// Computes classes of layouts on demand. Keeps references to its arguments. Not thread-safe.
-// REQUIRES, unchecked: `table` is usable and was made for `model`.
+// Computes classes of layouts on demand. Keeps references to its arguments, which must outlive it.
+// Not thread-safe. REQUIRES, unchecked: `table` is usable and was made for `model`.
 class LayoutClasses {
  public:
   LayoutClasses(const ModelSpec& model, const OptionTable& table) : model_(model), table_(table) {}

@@ -74,6 +74,7 @@ class DenseAssignment {
   DenseAssignment(const DenseStage& stage, int64_t least_capacity, int64_t capacity,
                   SearchMeter& meter, int64_t max_row_bytes = kMaxRowBytes);
 
+  // Returns whether the table was computed to its end.
   bool complete() const { return complete_; }
 
   // Returns the best assignment of at most `capacity` units; nothing if there is none. Any capacity

@@ -33,6 +33,7 @@ struct FrontSum {
   int64_t step_bytes = 0;
   int64_t step_bytes_with_bucket = 0;
 
+  // Adds `other`, `count` times.
   void Add(const FrontSum& other, int64_t count) {
     forward += other.forward * count;
     backward += other.backward * count;
@@ -49,6 +50,7 @@ struct FrontSum {
             a.step_bytes - b.step_bytes,
             a.step_bytes_with_bucket - b.step_bytes_with_bucket};
   }
+  // Returns whether none of the three times is longer than that of `other`.
   bool IsNowhereSlower(const FrontSum& other) const {
     return forward <= other.forward && backward <= other.backward && sync <= other.sync;
   }
@@ -108,6 +110,7 @@ struct PricedCut {
   LinearCut cut;
   double price = 0.0;
 
+  // Returns the weighted ticks of `sum` and its bytes at the price.
   double Cost(const FrontSum& sum) const {
     return cut.forward * static_cast<double>(sum.forward) +
            cut.backward * static_cast<double>(sum.backward) +
@@ -123,6 +126,8 @@ struct Rates {
   // the price.
   double add = 0.0;
 
+  // Takes one more option into account, by its reduced cost and the bytes it needs beyond the
+  // cheapest one, below 0 if it saves some.
   void Include(double reduced, double bytes) {
     if (bytes < 0.0) save = std::min(save, reduced / -bytes);
     if (bytes > 0.0) add = std::min(add, reduced / bytes);
@@ -165,6 +170,7 @@ struct FrontCase {
   // outputs.
   int64_t max_overhead = 0;
 
+  // Returns [cut] the sums over the layers after a run, valid as long as `suffix`.
   const SuffixCosts* SuffixAfter(size_t run) const { return &suffix[run * cuts.size()]; }
   // Returns the cost of the layers after a run that ends with `layout` (-1: unknown).
   double SuffixCost(size_t run, size_t cut, int layout) const {

@@ -28,7 +28,8 @@ struct FrontBlock {
   int layer_count = 0;
 };
 
-// The search of one case of a stage. Keeps references to its arguments. Not thread-safe.
+// The search of one case of a stage. Keeps references to its arguments, which must outlive it. Not
+// thread-safe.
 class FrontSearch {
  public:
   // The last action of a label, if it is not a change of some layers to an option.

@@ -86,8 +86,8 @@ struct BudgetTooSmall {
 std::variant<StageAssignment, BudgetTooSmall> AssignStrategies(const StageChoices& stage,
                                                                Bytes budget, SearchMeter& meter);
 
-// Returns the smallest budget with which `stage` can be solved. REQUIRES: as for
-// `AssignStrategies`; without a run, which is not checked here, it is `Bytes::Max()`.
+// Returns the smallest budget with which `stage` can be solved. REQUIRES: an option for each kind
+// that a layer has; aborts otherwise. `Bytes::Max()` without a run.
 Bytes SmallestBudget(const StageChoices& stage);
 
 }  // namespace parplan

@@ -34,6 +34,7 @@ struct LayoutWalk {
   // Sum of the half resharding between neighbours, in ticks.
   int64_t half_resharding = 0;
 
+  // Return the layouts of the first and of the last layer.
   int first() const { return layouts.front(); }
   int last() const { return layouts.back(); }
 };
@@ -90,7 +91,8 @@ class LayoutWalks {
 
   // Returns the best walks through all layouts of `set`: for each first and last layout the
   // shortest one, and longer ones if they visit some layout less often. None if no order of these
-  // layouts is possible. Valid until the next call of `With`. REQUIRES: `set` is not `kEmpty`.
+  // layouts is possible. Valid until the next call of `With`. REQUIRES, unchecked: `set` is not
+  // `kEmpty`.
   const std::vector<LayoutWalk>& Walks(int set);
 
  private:

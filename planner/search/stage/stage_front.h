@@ -71,6 +71,7 @@ struct StageQuestion {
   bool first_layout_matters = true;
   bool last_layout_matters = true;
 
+  // Returns the layout that stands for `layout` by `layout_classes`.
   int ClassOf(int layout) const { return layout_classes.empty() ? layout : layout_classes[layout]; }
 };
 

@@ -57,8 +57,8 @@ struct InterleavedFinds {
 // Returns the step, in seconds, that a plan must stay below.
 double CutoffOf(const PipelineSetting& setting, const InterleavedFinds& finds);
 
-// The plans of one partition. Keeps references to its arguments. Not thread-safe. REQUIRES,
-// unchecked: `masked.usable`.
+// The plans of one partition. Keeps references to its arguments, which must outlive it. Not
+// thread-safe. REQUIRES, unchecked: `masked.usable`.
 class PartitionChoices {
  public:
   // The plans in which the definition with most layers uses one option and the others any.

@@ -35,6 +35,7 @@ class InterleavedLoads {
   InterleavedLoads(const PipelineSetting& setting, const std::vector<int>& layer_counts,
                    int64_t micro_batch_count);
 
+  // Returns the number of devices, which is the pipeline degree.
   int device_count() const { return static_cast<int>(shares_.size()); }
   // Returns the shares of a device, ascending by definition.
   const std::vector<Share>& shares(int device) const { return shares_[device]; }

@@ -30,6 +30,7 @@ struct InterleavedPartitions {
   // between have more too. Empty without `uneven-stages`.
   std::vector<int> unlisted;
 
+  // Returns whether there is no partition at all.
   bool empty() const { return listed.empty() && unlisted.empty(); }
 };
 

@@ -23,6 +23,8 @@ class StageCounts {
   StageCounts(int definition_count, std::vector<int> counts)
       : definition_count_(definition_count), counts_(std::move(counts)) {}
 
+  // Return the numbers of definitions and of virtual stages, and the layers of a definition in a
+  // stage; indices count from 0 and are not checked.
   int definition_count() const { return definition_count_; }
   int stage_count() const { return static_cast<int>(counts_.size()) / definition_count_; }
   int of(int stage, int definition) const {

@@ -22,7 +22,7 @@
 namespace parplan {
 
 // The relaxation of one partition. Bounds are in seconds, without the overhead of a step. Keeps a
-// reference to the menus.
+// reference to the menus, which must outlive it.
 class InterleavedRelaxation {
  public:
   // One pair of weights and prices, with the resulting bound.
@@ -35,6 +35,7 @@ class InterleavedRelaxation {
       double states = 0.0;
       double kept = 0.0;
 
+      // Returns the cost of an item by these weights.
       double Of(const LayerItem& item) const {
         return forward_backward * item.forward_backward + sync * item.sync + states * item.states +
                kept * item.kept;

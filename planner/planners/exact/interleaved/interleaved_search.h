@@ -58,7 +58,7 @@ class InterleavedBounds {
 // Returns a lower bound of the step of the candidate's plans that fit, or `cutoff` if that is less.
 // Tries each option of the definition with most layers, with the least time and memory of the
 // others. Infinite if memory never suffices and `cutoff` is infinite. 0 if the meter stopped.
-// REQUIRES: as `SearchInterleaved`.
+// REQUIRES, unchecked: as `SearchInterleaved`.
 Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds cutoff, SearchMeter& meter);
@@ -81,7 +81,7 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
 // Searches the plans of the candidate's partitions that are not listed, for spaces that search them
 // apart (interleaved_partitions.h). Simulates plans while `looks_left` is above 0 and counts them
 // off. The bound of the outcome is the lesser of `cutoff` and that of all those partitions, or 0 if
-// the meter stopped too early; `is_exact` of the outcome means nothing. REQUIRES: as
+// the meter stopped too early; `is_exact` of the outcome means nothing. REQUIRES, unchecked: as
 // `SearchInterleaved`.
 PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& costs,
                                    const OptionTable& table, const PipelineCandidate& candidate,
@@ -91,8 +91,9 @@ PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& 
 // Searches the plans of the candidate, of any partition, with groups of more micro-batches than the
 // pipeline degree. Simulates plans of partitions that are not listed while `looks_left` is above 0
 // and counts them off. The bound of the outcome holds for all such plans. If the model has too many
-// definitions to look at them, it is 0, and `is_exact` means nothing. REQUIRES: `HasGroupSizes` for
-// the candidate, and an option table as for `SearchInterleaved`; the micro-batch count may be any.
+// definitions to look at them, it is 0, and `is_exact` means nothing. REQUIRES, unchecked:
+// `HasGroupSizes` (group_sizes.h) is true of the candidate, and the option table is as for
+// `SearchInterleaved`; the micro-batch count may be any.
 PipelineOutcome SearchGroupSizes(const StrategySpace& space, const CostModel& costs,
                                  const OptionTable& table, const PipelineCandidate& candidate,
                                  Seconds cutoff, int wanted, int64_t& looks_left,

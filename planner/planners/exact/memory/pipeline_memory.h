@@ -21,7 +21,8 @@ namespace parplan {
 // `FindSmallestMemory` asks about it only if the rules want it.
 //
 // The memory of a stage is taken as a sum over its layers; kept outputs and the optimizer's step
-// are not counted. REQUIRES: `setting` outlives this object; `mask` as for `LeanOptions`.
+// are not counted. REQUIRES, unchecked: `setting` outlives this object; `mask` is as for
+// `LeanOptions` (memory_options.h).
 class PipelineMemory {
  public:
   PipelineMemory(const PipelineSetting& setting, const OptionMask& mask);

@@ -67,7 +67,7 @@ FittingPlan FindPlanThatFits(const StrategySpace& space, const CostModel& costs,
 // cost model for each number. Returns nothing at the first number for which no cost model can be
 // made, the answer is undecided or the devices are more than `kMaxDeviceCount`
 // (planning_problem.h), when a limit ends the search, or if none tried is enough. REQUIRES: the
-// problem has one node group.
+// problem has one node group; aborts otherwise.
 std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, SearchMeter& meter);
 
 }  // namespace parplan

@@ -22,7 +22,8 @@
 
 namespace parplan {
 
-// Runs each stage with its first layers recomputed. Keeps references to its arguments.
+// Runs each stage with its first layers recomputed. Keeps references to its arguments, which must
+// outlive it.
 class BlockRule : public StageRule {
  public:
   BlockRule(const PipelineSetting& setting, const BlockChoice& choice);

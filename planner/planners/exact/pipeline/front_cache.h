@@ -59,6 +59,7 @@ class FrontCache {
   FrontCache(const PipelineSetting& setting, const OptionMask& allowed, FrontKeeps keeps,
              double grain = 0.0, std::vector<int> layout_classes = {}, StageRule* rule = nullptr);
 
+  // Returns the times that the fronts compare.
   FrontKeeps keeps() const { return keeps_; }
 
   // Returns the front of layers [first_layer, end_layer) as stage `stage`. For every choice within

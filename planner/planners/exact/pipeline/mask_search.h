@@ -33,7 +33,7 @@
 namespace parplan {
 
 // Searches one candidate under one mask. All times are of steps without their overhead, in seconds.
-// Keeps references to its arguments.
+// Keeps references to its arguments, which must outlive it.
 class MaskSearch {
  public:
   MaskSearch(const PipelineSetting& setting, const OptionMask& allowed, LayoutClasses& classes,
@@ -48,8 +48,8 @@ class MaskSearch {
   // it does not fit. REQUIRES, unchecked: `LowerBound` was finite and below its `cutoff`.
   double TryMix(double cutoff, PlanList& plans);
 
-  // Adds the best plans by coarsely rounded times with steps below `cutoff`. REQUIRES: `lower` is a
-  // result of `LowerBound`.
+  // Adds the best plans by coarsely rounded times with steps below `cutoff`. REQUIRES, unchecked:
+  // `lower` is a result of `LowerBound`.
   void SearchCoarsely(double lower, double cutoff, int wanted, PlanList& plans);
 
   // Adds plans with steps below `cutoff` and returns the lower bound, as `LowerBound` does. Clears
@@ -57,8 +57,9 @@ class MaskSearch {
   double Search(double cutoff, int wanted, PlanList& plans, bool& is_exact);
 
   // Adds the plans whose stages follow the rule, with steps below `cutoff`, and returns their lower
-  // bound. Clears `is_exact` if the best of them may be missing. REQUIRES: there is a rule whose
-  // choices are options of the mask; `lower` is a lower bound of the plans that follow it.
+  // bound. Clears `is_exact` if the best of them may be missing. REQUIRES, unchecked: there is a
+  // rule whose choices are options of the mask; `lower` is a lower bound of the plans that follow
+  // it.
   double SearchRule(double lower, double cutoff, int wanted, PlanList& plans, bool& is_exact);
 
   // Returns the most bytes by which a refused plan exceeded the memory.

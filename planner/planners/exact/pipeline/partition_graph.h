@@ -31,6 +31,7 @@ class PartitionGraph {
     int end = 0;
     RangeTimes times;
   };
+  // The result of `Build`.
   enum class Outcome {
     // There are plans the bounds do not exclude.
     kBuilt,
@@ -46,7 +47,7 @@ class PartitionGraph {
   // searched on one partition. Not measured for other values.
   static constexpr int64_t kMaxEdges = 200'000;
 
-  // Keeps references to its arguments.
+  // Keeps references to its arguments, which must outlive it.
   PartitionGraph(const PipelineSetting& setting, RangeBounds& ranges);
 
   // Builds the graph for plans whose step, without its overhead, is at most `cutoff` seconds.
@@ -59,6 +60,7 @@ class PartitionGraph {
   std::vector<int> BestPartition() const;
   // Returns the edges of a stage, ascending by (first, end).
   const std::vector<Edge>& edges(int stage) const { return edges_[stage]; }
+  // Returns the number of edges of all stages.
   int64_t edge_count() const;
   // Removes all stages except those of one partition.
   void KeepOnly(absl::Span<const int> boundaries);

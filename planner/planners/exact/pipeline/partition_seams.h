@@ -10,7 +10,8 @@
 
 namespace parplan {
 
-// The seams for plans in which every definition has one strategy. Keeps a reference to the setting.
+// The seams for plans in which every definition has one strategy. Keeps a reference to the setting,
+// which must outlive it.
 class PartitionSeams {
  public:
   // `layer_counts` is [virtual stage].

@@ -69,6 +69,8 @@ class SuffixRecurrence {
     return a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2] && a[3] <= b[3] && a[4] <= b[4];
   }
 
+  // Returns whether the recurrence is that of GPipe: a schedule without a steady state in which
+  // forward and backward passes alternate, and several stages.
   bool is_gpipe() const { return is_gpipe_; }
   // Returns the micro-batches that stage `stage_index` admits before it waits for the first, under
   // 1F1B.
@@ -103,7 +105,7 @@ class SuffixRecurrence {
 };
 
 // Returns a lower bound of `StepTime` under the same rules, for one stage per device. REQUIRES: at
-// least one stage, and those of `SuffixRecurrence`.
+// least one stage, and what `SuffixRecurrence` requires; aborts otherwise.
 Seconds PipelineStepBound(Schedule schedule, absl::Span<const StageTimes> stages,
                           int64_t micro_batch_count);
 

@@ -55,8 +55,8 @@ PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& cost
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds cutoff, int wanted, SearchMeter& meter);
 
-// Searches with few states, for a good plan and a better bound than `PipelineBound`. REQUIRES:
-// fewer than `kManyLayers` layers (priced_search.h).
+// Searches with few states, for a good plan and a better bound than `PipelineBound`. REQUIRES,
+// unchecked: fewer than `kManyLayers` layers (priced_search.h).
 PipelineOutcome TryPipeline(const StrategySpace& space, const CostModel& costs,
                             const OptionTable& table, const PipelineCandidate& candidate,
                             Seconds cutoff, int wanted, SearchMeter& meter);

@@ -37,7 +37,8 @@ struct RangeTimes {
   double forward = 0.0;
 };
 
-// Computes the bounds. Keeps references to `setting` and `meter`. Not thread-safe.
+// Computes the bounds. Keeps references to `setting` and `meter`, which must outlive it. Not
+// thread-safe.
 class RangeBounds {
  public:
   // Numbers of prices and weights. Each adds one addition per layer and range; more prices give
@@ -75,7 +76,7 @@ class RangeBounds {
   // Returns whether layers of such sums need too much memory for one stage; then more layers do
   // too.
   bool TooMuch(const Sums& sums) const { return sums.memory + sums.transient > budget_; }
-  // Returns the bounds. REQUIRES: !TooMuch(sums).
+  // Returns the bounds of a stage with these sums. REQUIRES, unchecked: !TooMuch(sums).
   RangeTimes Times(int stage, const Sums& sums) const;
 
  private:

@@ -34,7 +34,8 @@ struct ChosenStage {
   const StageChoice* choice = nullptr;
 };
 
-// The search of one graph with one cutoff. Keeps references to its arguments.
+// The search of one graph. Keeps references to its arguments, which must outlive it. Not
+// thread-safe.
 class SuffixSearch {
  public:
   SuffixSearch(const PipelineSetting& setting, const PartitionGraph& graph, FrontCache& fronts,
