@@ -35,6 +35,7 @@ struct StepTerms {
   // Time of a step outside the layers.
   Seconds overhead;
 
+  // Returns the time of the step.
   Seconds Total() const {
     return busy.Total() + bubble + messages + gradient_sync + optimizer_step + overhead;
   }
@@ -64,7 +65,8 @@ struct PlanTerms {
   MemoryTerms memory;
 };
 
-// Returns the terms of a plan. REQUIRES: `plan` satisfies `CheckPlanStructure` for the problem.
+// Returns the terms of a plan. REQUIRES, unchecked: `CheckPlanStructure`
+// (planner/check/plan_check.h) returns OK for it, and `costs` are those of `problem`.
 PlanTerms TermsOf(const PlanningProblem& problem, const CostModel& costs, const Plan& plan);
 
 // Two plans, compared term by term.

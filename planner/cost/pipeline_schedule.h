@@ -22,7 +22,8 @@
 
 namespace parplan {
 
-// The times of one virtual stage, per micro-batch.
+// The times of one virtual stage, per micro-batch. A pass includes all communication within the
+// stage that nothing hides.
 struct StageTimes {
   Seconds forward;
   Seconds backward;
@@ -118,8 +119,8 @@ struct PipelineEvent {
   Seconds end;
 };
 
-// Lists every pass of the step, sorted by stage and start. REQUIRES: as for `StepTime`.
-// O(stages * micro-batches) time and memory.
+// Lists every pass of the step, sorted by stage and start. REQUIRES: what `StepTime` does; aborts
+// otherwise. O(stages * micro-batches) time and memory.
 std::vector<PipelineEvent> PipelineEvents(const PipelineRules& rules,
                                           absl::Span<const StageTimes> stages,
                                           int64_t micro_batch_count);

@@ -41,6 +41,7 @@ struct PlanScore {
 // use it.
 class PlanEvaluator {
  public:
+  // `costs` are the costs of `problem`; both must outlive the evaluator.
   PlanEvaluator(const PlanningProblem& problem, const CostModel& costs);
 
   // Returns the score of `plan`. Allocates nothing once it has seen a plan with as many stages and
@@ -136,9 +137,10 @@ class PlanEvaluator {
 // `kWithinNode`.
 TensorParallelReach ReachOf(const Plan& plan, const Topology& topology);
 
-// Predicts a single plan.
+// Predicts a single plan, as `PlanEvaluator::Predict` does.
 //
-// REQUIRES: `plan` satisfies `CheckPlanStructure` for `problem`.
+// REQUIRES, unchecked: `CheckPlanStructure` (planner/check/plan_check.h) returns OK for `plan` and
+// `problem`.
 Prediction PredictPlan(const PlanningProblem& problem, const CostModel& costs, const Plan& plan);
 
 }  // namespace parplan
