@@ -43,6 +43,7 @@ struct StepTerms {
 
 // The memory of the fullest device: the one with the highest upper bound, the first of equals.
 struct MemoryTerms {
+  // Position of the device in the pipeline, from 0, and its memory by kind.
   int stage_index = 0;
   MemoryItems items;
   // Upper bound at the accepted risk.
@@ -113,6 +114,7 @@ PlanningProblem WithMore(const PlanningProblem& problem, Resource resource, doub
 // The gain from more of a resource.
 struct Sensitivity {
   Resource resource = Resource::kMemory;
+  // How many times as much of the resource there is.
   double factor = 1.0;
   // Step of the unchanged plan with it.
   Seconds kept_step;

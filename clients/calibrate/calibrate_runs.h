@@ -31,6 +31,7 @@ struct RunPrediction {
 
 // A run and a way to predict it.
 struct MeasuredRun {
+  // Name of the run in messages: the id of its row, or the name of its execution.
   std::string id;
   // The source named in the provenance: a data set, or a plan.
   std::string source;
@@ -61,6 +62,7 @@ struct FittedCoefficient {
 // Residuals of the runs of one source, of one quantity.
 struct SourceResiduals {
   ResidualQuantity quantity = ResidualQuantity::kStepDuration;
+  // `MeasuredRun::source` of the runs, and their number.
   std::string source;
   int64_t run_count = 0;
   // Mean of |predicted / measured - 1| before and after.

@@ -17,6 +17,7 @@ namespace parplan::accuracy {
 
 // The prediction of a published run by PredictRun or a fake of a test.
 struct RunPrediction {
+  // Time of one step.
   Seconds step;
   // Range in which nine of ten measured steps lie; absent if the cost model gives none.
   std::optional<StepRange> step_range;

@@ -117,6 +117,8 @@ struct PublishedParallelism {
 
 // Settings of the runtime in the row, apart from its name. Absent: the runtime's default.
 struct PublishedRuntime {
+  // The kernels of attention. Fields that begin with `overlap`, and `expandable_segments`, mean
+  // what those of `RuntimeTraits` (planner/model/runtime_traits.h) mean.
   std::optional<AttentionKernel> attention_kernel;
   std::optional<FlashKernel> flash_kernel;
   // Whether torch.compile is used, which makes one kernel of element-wise operations.
@@ -168,6 +170,7 @@ enum class MemoryView {
 
 // One row of the file.
 struct PublishedRun {
+  // Name of the row, unique in the file, and the data set it belongs to.
   std::string id;
   std::string source;
   // The use of the row, in words of the file: rows of `memory-validation` count for memory only,
@@ -220,6 +223,7 @@ struct PublishedRun {
 
 // A row that is not predicted.
 struct SkippedRun {
+  // `PublishedRun::id` and `PublishedRun::source`, and a sentence that says why.
   std::string id;
   std::string source;
   std::string reason;

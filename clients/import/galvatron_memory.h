@@ -22,6 +22,7 @@ namespace parplan {
 // Memory of one layer. Megabytes are 2^20 bytes in all of these.
 struct GalvatronLayerMemory {
   int layer_type = 0;  // from 0
+  // Whether the ranks of a tensor group share the tokens of activations.
   bool sequence_parallel = false;
   int sequence_length = 0;  // tokens; 0: not in the file
   // fp32 bytes of the parameters of the whole layer.

@@ -27,6 +27,7 @@ enum class LiteralTokenKind {
 // A word, with its place in the file.
 struct LiteralToken {
   LiteralTokenKind kind = LiteralTokenKind::kFileEnd;
+  // The characters of the word.
   std::string text;
   // Place in the file: line from 1, column from 0 in bytes (a tab is one).
   int line = 1;

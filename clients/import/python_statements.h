@@ -19,6 +19,7 @@ namespace parplan {
 struct PythonBlock {
   enum class Kind { kNone, kFunction, kClass, kCondition };
   Kind kind = Kind::kNone;
+  // Name of the function or class; empty for other kinds.
   std::string name;
   // Column of the body; -1 before its first line.
   int indent = -1;

@@ -47,6 +47,8 @@ struct JournalTask {
 // Counts since this process opened the folder; windows that an earlier process left count as
 // received.
 struct JournalCounts {
+  // Windows that were stored in the folder, those that the server then took, and those that still
+  // wait.
   int64_t received_window_count = 0;
   int64_t forwarded_window_count = 0;
   // Windows that the server will never take, or whose record was damaged after it had been stored.

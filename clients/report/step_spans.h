@@ -25,6 +25,7 @@ enum class SpanKind { kForward, kBackward, kMessage, kGradients, kOptimizer, kSt
 
 // A piece of the step in which devices do one thing.
 struct StepSpan {
+  // Name for people, for example in the tooltip of a bar.
   std::string name;
   SpanKind kind = SpanKind::kStep;
   // Place of the devices in the pipeline, counted from 0.

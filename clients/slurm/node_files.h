@@ -31,6 +31,7 @@ using NodeFiles = std::map<std::string, std::string>;
 
 // The node and job of the files, and the folder they will be in.
 struct NodeOfJob {
+  // Name of the cluster, Slurm's id of the job, and Slurm's name of the node.
   std::string cluster;
   std::string job_id;
   std::string node_name;

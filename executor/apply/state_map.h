@@ -52,6 +52,8 @@ std::vector<HeldRun> RunsOf(const RankProgram& program, const ModelSpec& model,
 
 // Elements that move from one part of a layer to another, on this rank or another.
 struct StateTransfer {
+  // The rank that holds the elements now; `layer_slot` and `offset` (`HeldRun`) of the first one
+  // there and at its new place; and the number of elements.
   int from_rank = 0;
   int from_slot = 0;
   int64_t from_offset = 0;

@@ -33,6 +33,7 @@ class StepMeter : public TrainerObserver {
  public:
   // The quantities to measure, and the clock.
   struct Options {
+    // This rank's number in the job, which windows state.
     int rank = 0;
     // Steps of a window, at least 1, which is not checked.
     int window_step_count = 10;

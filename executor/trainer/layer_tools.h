@@ -25,6 +25,8 @@ class LayerTools {
  public:
   // The things with which a rank runs the layer.
   struct Setting {
+    // The device's kernels, and the pool of its memory. REQUIRES, unchecked: neither is null, nor
+    // is `definition`.
     LayerKernels* kernels = nullptr;
     ArrayPool* pool = nullptr;
     // Groups of the ranks that share matrices, and tokens; null if this rank would be alone.

@@ -58,6 +58,7 @@ struct FitOptions {
 
 // The result for one parameter.
 struct FittedParameter {
+  // Fitted value, in the unit of the coefficient (coefficients.h).
   double value = 0.0;
   // Standard deviation like `prior_width`, after the fit.
   double width = 0.0;

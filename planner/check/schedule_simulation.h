@@ -20,6 +20,7 @@ struct SimulatedStage {
   Seconds backward;
   // Time of a message to the next stage, and of one back from it. Ignored for the last stage.
   Seconds send;
+  // Once per step, after the stage's last backward pass.
   Seconds gradient_sync;
 };
 

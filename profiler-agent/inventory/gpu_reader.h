@@ -38,6 +38,8 @@ struct GpuDevice {
 
 // The load of a GPU at one moment.
 struct GpuState {
+  // Memory in use, the share of the last sample period in which a kernel ran, and the clock of the
+  // multiprocessors now.
   int64_t used_memory_bytes = 0;
   int utilization_percent = 0;
   int sm_clock_mhz = 0;

@@ -33,6 +33,7 @@ struct NodeInventory {
 struct InventoryOptions {
   HostReaderOptions host;
   GpuReaderOptions gpus;
+  // Folder at which the kernel's sysfs is mounted.
   std::string sysfs_root = "/sys";
 };
 
@@ -51,6 +52,7 @@ std::string InventoryText(const NodeInventory& inventory);
 
 // The devices that the topology offers, and its names.
 struct TopologyOptions {
+  // Name of the cluster.
   std::string cluster = "local";
   // Name of the node; empty leaves nodes unnamed.
   std::string node;

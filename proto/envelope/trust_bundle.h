@@ -74,6 +74,7 @@ struct BundleVersion {
 
 // A signature of a whole bundle, 64 bytes, and the id of the key to try first.
 struct BundleSignature {
+  // Only selects the key to try first; the signature decides.
   std::string key_id;
   std::string sig;
 };

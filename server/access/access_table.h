@@ -42,6 +42,7 @@ enum class Access {
 
 // One method.
 struct AccessRow {
+  // Name of the service in the contract: `PlanService`.
   absl::string_view service;
   // Name in the contract: `CreatePlan`.
   absl::string_view method;

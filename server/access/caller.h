@@ -24,6 +24,7 @@ namespace parplan {
 
 // Some ids, or all of them.
 struct IdSet {
+  // Whether every id is in the set.
   bool has_all = false;
   std::vector<std::string> ids;  // Empty if `has_all`.
 

@@ -21,6 +21,7 @@ namespace parplan {
 struct TableColumn {
   enum class Kind { kInteger, kText, kBytes };
 
+  // Name in the database.
   std::string name;
   Kind kind = Kind::kText;
   // Whether a text may be absent (NULL) in the database; a row has the empty text then.
@@ -29,6 +30,7 @@ struct TableColumn {
 
 // A table of the store.
 struct StoreTable {
+  // Name in the database.
   std::string name;
   std::vector<TableColumn> columns;
   // Comma-separated columns that give rows the same order in every database.

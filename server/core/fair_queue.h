@@ -36,6 +36,7 @@ namespace parplan {
 // On whose behalf a search runs. All searches without a holder share one place; quotas of
 // identities do not apply to them.
 struct SearchPlace {
+  // Identity of the caller, empty for no holder; and the cluster of the question.
   std::string holder;
   std::string cluster;
 };

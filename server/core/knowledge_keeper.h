@@ -20,6 +20,8 @@ namespace parplan {
 // The version of everything that the plans of a cluster rest on. While it is the same,
 // `KnowledgeKeeper::Find` returns the same.
 struct KnowledgeVersion {
+  // `ProfileSet::revision` of the cluster (server/store/records.h): grows with each change of its
+  // profiles.
   int64_t profile_revision = 0;
   // Name of the active calibration; empty for none.
   std::string calibration;

@@ -108,6 +108,8 @@ struct LeaseQuestion {
 // A connected agent, for lists.
 struct ConnectedAgent {
   AgentFacts facts;
+  // Whether the agent says that its node is busy, for how long it has been connected, and how long
+  // ago it last sent a message.
   bool is_busy = false;
   absl::Duration connected_for;
   absl::Duration silent_for;

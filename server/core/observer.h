@@ -60,6 +60,7 @@ struct SearchReport {
 
 // One plan that was signed and stored.
 struct PlanReport {
+  // Name of the planner, and the figures of the plan's prediction.
   std::string planner;
   Seconds predicted_step;
   double predicted_samples_per_second = 0.0;

@@ -94,6 +94,7 @@ class UploadSession {
 
 // Merged measurements of one kind of node, as of one revision of the store.
 struct SnapshotHandle {
+  // Any thread may read it; null in a default handle alone.
   std::shared_ptr<const ProfileSnapshot> snapshot;
   // End of the newest measurement in it, or the time it was stored if the agent did not say. Of
   // profiles that measure the same things only the one stored last is in it.

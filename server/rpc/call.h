@@ -37,8 +37,10 @@ namespace parplan {
 struct CallRecord {
   std::string method;  // Name in the contract: `CreatePlan`.
   absl::StatusCode code = absl::StatusCode::kOk;
+  // Reason of the error; absent for OK and for errors without one.
   std::optional<Reason> reason;
   std::string message;  // Message of the error; empty for OK.
+  // Time from the construction of the `Call` to its end.
   absl::Duration duration;
   std::string request_id;
   std::string trace_id;  // Empty if the caller sent no `traceparent`.

@@ -59,6 +59,7 @@ ConnectionLimits LimitsForDescriptors(int64_t descriptor_count);
 
 // Numbers of connections since the start.
 struct ConnectionCounts {
+  // Taken from the listening socket.
   int64_t accepted = 0;
   // Handed over.
   int64_t admitted = 0;

@@ -218,6 +218,7 @@ struct ProfileSet {
 
 // The outcome of `Store::AppendWindows`.
 struct AppendResult {
+  // Number of windows that are new.
   int64_t stored_count = 0;
   // Number of windows that had been stored before; they changed nothing.
   int64_t duplicate_count = 0;

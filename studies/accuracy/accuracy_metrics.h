@@ -20,6 +20,9 @@ namespace parplan::accuracy {
 
 // A run's prediction and its measurements.
 struct AccuracyRow {
+  // `PublishedRun::id` and `source`, and the keys of `RunQuestion` (run_problem.h): rows of one job
+  // have equal model, devices, batch, precision and source, and those of them with one `plan_key`
+  // equal plans.
   std::string id;
   std::string source;
   std::string job_key;
@@ -114,6 +117,8 @@ GroupFigures FiguresOfGroups(absl::Span<const JobGroup* const> groups);
 
 // The part of a summary that one source of runs has.
 struct SourceAccuracy {
+  // Figures of all rows, and of those on which coefficients are not fitted; the number of rows that
+  // were not predicted.
   AccuracyFigures all;
   AccuracyFigures unfitted;
   int skipped = 0;

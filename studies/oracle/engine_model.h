@@ -41,6 +41,7 @@ struct EngineStrategy {
 
 // The batch, micro-batches ("chunks") and stages of a plan.
 struct EngineShape {
+  // Samples of a step, micro-batches of a step, and stages.
   int64_t global_batch = 0;
   int64_t chunks = 1;
   int pipeline_degree = 1;
@@ -49,6 +50,7 @@ struct EngineShape {
 // Seconds of one layer, or of embedding and head in one stage, for one micro-batch;
 // forward and backward together.
 struct EngineTime {
+  // Computation, recomputation included.
   double compute = 0.0;
   // Tensor parallelism or Ulysses.
   double inner = 0.0;

@@ -64,6 +64,7 @@ std::vector<double> EngineMegabytes(const EngineModel& model, const EnginePlan& 
 // Absent if no plan fits.
 struct BetterEnginePlan {
   EnginePlan plan;
+  // Seconds.
   double simulated_step = 0.0;
 };
 // Returns such a plan.

@@ -39,6 +39,7 @@ struct OracleOptions {
 
 // A part of the difference between the times that two models give a plan.
 struct Difference {
+  // Name of the part for people.
   std::string what;
   Seconds time;
 };
@@ -69,6 +70,7 @@ struct EngineVerdict {
 
 // An answer of our planner.
 struct OurVerdict {
+  // Name of the question for people.
   std::string what;
   // Absent if nothing fits.
   std::optional<PlanFound> found;
@@ -82,11 +84,13 @@ struct OurVerdict {
 
 // The answers to one case, the engine's and ours.
 struct OracleComparison {
+  // The case's name, its model, and its devices with the memory that a plan may use.
   std::string id;
   std::string model_id;
   int device_count = 0;
   Bytes usable_memory;
   std::string engine_error;
+  // Processor time of the engine's search; absent if the case does not have it.
   std::optional<Seconds> engine_search_time;
   // Absent if the engine gave no plan; then `engine_error` has its message.
   std::optional<EngineVerdict> engine;

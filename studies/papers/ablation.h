@@ -15,6 +15,8 @@ namespace parplan::papers {
 // One way of leaving a part out: the planner to ask, and the question that it is asked in place of
 // the whole one.
 struct Ablation {
+  // Name for people; the planner's name (planner/find_plan.h); and the change of the question,
+  // never null.
   std::string name;
   std::string planner;
   PlanningProblem (*change)(const PlanningProblem&);

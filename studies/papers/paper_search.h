@@ -40,6 +40,7 @@ std::vector<std::string> StudyPlanners();
 
 // The plan that a planner found, and its figures. Without a plan the texts are empty.
 struct Answer {
+  // Whether there is a plan.
   bool fits = false;
   // Absent if nothing fits.
   std::optional<Plan> plan;

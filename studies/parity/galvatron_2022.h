@@ -34,6 +34,7 @@ struct Galvatron2022AllReduce {
   int participant_count = 2;
   // Whether the group's ranks are consecutive. Without meaning if the group is the whole stage.
   bool consecutive = true;
+  // Milliseconds for a megabyte of that message.
   double ms_per_mb = 0.0;
 };
 

@@ -60,6 +60,7 @@ std::string RankFact(int rank);
 
 // One message.
 struct Frame {
+  // `FrameKind` says what the other fields mean for each kind.
   FrameKind kind = FrameKind::kHello;
   uint32_t number = 0;
   std::string key;

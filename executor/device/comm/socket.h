@@ -40,6 +40,7 @@ using Resolver = std::function<absl::StatusOr<std::vector<SocketAddress>>()>;
 
 // The intervals of `ConnectToAny`; tests set others.
 struct ConnectIntervals {
+  // Longest time for one address, and shortest time from one resolution of a host to the next.
   absl::Duration address_patience = kAddressPatience;
   absl::Duration resolve_interval = kResolveInterval;
 };

@@ -17,6 +17,7 @@ namespace parplan {
 // moving bytes, in `Start`, `Run`, `RunTogether`, `StartTogether`, `Split`, `PendingWork::Wait` and
 // `IsDone`. Used by that thread only.
 struct WaitMeter {
+  // Sum since the meter was made.
   absl::Duration waited;
   // The clock; not empty.
   std::function<absl::Duration()> now = SteadyNow;

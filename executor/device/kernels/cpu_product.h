@@ -13,6 +13,7 @@ namespace parplan {
 // the elements of its row; for float aborts otherwise, for double unchecked.
 template <typename T>
 struct CpuProduct {
+  // Whether op takes the transpose of the matrix in memory.
   bool transposes_a = false;
   bool transposes_b = false;
   int64_t m = 0;
@@ -24,6 +25,7 @@ struct CpuProduct {
   int64_t b_stride = 0;
   T* c = nullptr;
   int64_t c_stride = 0;
+  // Whether the product is added to `c`, which then holds values.
   bool adds = false;
 };
 

@@ -28,6 +28,7 @@ namespace parplan {
 
 // The product c = op(a) op(b), or c += op(a) op(b). op(a) is [m x k], op(b) [k x n], c [m x n].
 struct MatrixProduct {
+  // Whether op takes the transpose of the matrix in memory. Rows lie one behind the other.
   bool transposes_a = false;
   bool transposes_b = false;
   int64_t m = 0;
@@ -36,6 +37,7 @@ struct MatrixProduct {
   const void* a = nullptr;
   const void* b = nullptr;
   void* c = nullptr;
+  // Whether the product is added to `c`, which then holds values.
   bool adds = false;
 };
 
@@ -94,6 +96,7 @@ struct NormalMatrix {
 
 // Adam without weight decay.
 struct AdamSettings {
+  // The symbols of Kingma and Ba, arXiv 1412.6980: alpha, beta_1, beta_2 and epsilon.
   double learning_rate = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;

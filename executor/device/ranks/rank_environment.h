@@ -44,6 +44,7 @@ struct RankEnvironment {
   static absl::StatusOr<std::optional<RankEnvironment>> FromEnvironment();
 
   Launcher launcher = Launcher::kParplan;
+  // Number of this rank in the job, from 0, and the number of ranks.
   int rank = 0;
   int world_size = 1;
   // Number of this rank among those of its node, from 0.

@@ -28,6 +28,7 @@ namespace parplan {
 
 // The outcome of one visit. Bound, plans and `is_exact` are those of `PipelineOutcome`.
 struct CandidateVisit {
+  // The members with these names of `PipelineOutcome` (pipeline_search.h).
   Seconds bound;
   std::vector<PredictedPlan> plans;
   bool is_exact = true;

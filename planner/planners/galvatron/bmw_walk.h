@@ -67,6 +67,7 @@ struct ExplainedStep {
 
 // The walk of one table of strategies under one measure.
 struct ExplainedWalk {
+  // Whether the strategies of the table may recompute.
   bool with_recompute = false;
   MemoryMeasure measure = MemoryMeasure::kLeast;
   std::vector<ExplainedStep> steps;

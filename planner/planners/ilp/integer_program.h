@@ -23,6 +23,7 @@ inline constexpr double kNoBound = std::numeric_limits<double>::infinity();
 struct IntegerProgram {
   // One summand of a row.
   struct Term {
+    // The variable, and its coefficient.
     int column = 0;
     double value = 0.0;
   };

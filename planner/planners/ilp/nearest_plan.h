@@ -16,6 +16,7 @@ namespace parplan {
 
 // Bytes of one layer of a definition on one device, in a solution of the programme.
 struct LayerShare {
+  // Weights, gradients and optimizer states; tensors kept from forward to backward.
   double state_bytes = 0.0;
   double kept_bytes = 0.0;
 };

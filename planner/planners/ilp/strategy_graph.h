@@ -28,6 +28,7 @@ struct NodeOption {
 
 // An operator, or several equal ones.
 struct GraphNode {
+  // Name for people.
   std::string name;
   // The group of the node, numbered by the caller; results are summed up by group.
   int group = 0;
@@ -43,6 +44,7 @@ struct GraphNode {
 // A tensor between two operators. Costs depend on a class of either end's option (the layout of the
 // tensor), not on the options themselves.
 struct GraphEdge {
+  // Indices of the nodes whose output and whose input it is.
   int from = 0;
   int to = 0;  // may be `from`: copies of one node in a row
   int multiplicity = 1;

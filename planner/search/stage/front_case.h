@@ -26,6 +26,7 @@ namespace parplan {
 // Sums over some layers, in ticks and bytes. The three numbers of bytes are those of `FrontOption`:
 // `held`, `step_held` and `step_held_with_bucket`.
 struct FrontSum {
+  // Times of both passes of a micro-batch and of a step's synchronisation, in ticks (tick_scale.h).
   int64_t forward = 0;
   int64_t backward = 0;
   int64_t sync = 0;

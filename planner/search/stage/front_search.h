@@ -22,6 +22,7 @@ namespace parplan {
 
 // Consecutive layers of a run under one option.
 struct FrontBlock {
+  // Index into `FrontStage::kinds`.
   int kind = 0;
   // Index into `FrontCase::options`.
   int choice = 0;

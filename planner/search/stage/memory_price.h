@@ -18,6 +18,7 @@ struct TimeAndBytes {
 
 // Equal layers, each of which may choose any of the options.
 struct FreeLayers {
+  // Number of the layers, which may be a fraction.
   double layer_count = 0.0;
   std::vector<TimeAndBytes> options;
 };

@@ -21,6 +21,7 @@ namespace parplan {
 
 // Equal consecutive layers.
 struct DefinitionRun {
+  // Index into `ModelSpec::layer_definitions`.
   int definition_index = 0;
   int layer_count = 0;
   friend auto operator<=>(const DefinitionRun&, const DefinitionRun&) = default;
@@ -86,9 +87,11 @@ struct LinearCut {
 
 // One way to run the stage.
 struct StageChoice {
+  // Times of both passes of a micro-batch, and of a step's synchronisation of gradients.
   Seconds forward;
   Seconds backward;
   Seconds sync;
+  // Layouts of the activations that the first layer reads and the last one makes.
   int first_layout = 0;
   int last_layout = 0;
   // [layer] index into the options of its definition.

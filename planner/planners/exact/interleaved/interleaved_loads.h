@@ -48,6 +48,7 @@ class InterleavedLoads {
   // come before or after; then the last micro-batch goes back through all stages.
   struct Passes {
     int definition = 0;
+    // Number of passes; a fraction is possible.
     double count = 0.0;
   };
   const std::vector<Passes>& through() const { return through_; }

@@ -49,6 +49,9 @@ class RangeBounds {
 
   // Sums over layers. An infinite sum means that some definition has no option.
   struct Sums {
+    // [weight * kPriceCount + price] the least weighted time plus priced memory of any option; then
+    // the least forward time and the least memory of any option by themselves, and the largest of
+    // the least transients.
     std::array<double, kSumCount> relaxed = {};
     double forward = 0.0;
     double memory = 0.0;

@@ -29,6 +29,7 @@ namespace parplan {
 
 // One stage of a partial plan.
 struct ChosenStage {
+  // Its layers [first_layer, end_layer), and the way to run them, owned by a `FrontCache`.
   int first_layer = 0;
   int end_layer = 0;
   const StageChoice* choice = nullptr;
