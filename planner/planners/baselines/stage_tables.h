@@ -1,6 +1,11 @@
 // The strategies of every layer of a model and their costs, for one batch size, one pipeline degree
 // and one number of micro-batches. `SearchBaseline` makes them for each candidate;
 // `StepLowerBound` and `SearchCandidate` read them.
+//
+// Words (docs/glossary.md): a candidate is all plans of one batch size, pipeline degree, number of
+// micro-batches and schedule; options have one layout if activations move between them at no cost;
+// micro-batches in flight have done their forward pass and not yet their backward pass; a
+// definition is the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_STAGE_TABLES_H_
 #define PARPLAN_PLANNER_PLANNERS_BASELINES_STAGE_TABLES_H_

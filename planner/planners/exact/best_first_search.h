@@ -1,6 +1,12 @@
 // The main loop of `exact`: bounds candidates and searches those whose bound allows a plan better
 // than the best one found (the incumbent). Used by `SearchExact`, by its searches of smaller spaces
 // (space_search.h) and by `FindLeastMemoryPlan`.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a meter
+// counts states and says when a search must end (search_meter.h); a candidate is all plans of one
+// batch size, pipeline degree, number of micro-batches and schedule; an option is a strategy of a
+// layer definition with its costs (option_table.h); a partition is the number of layers of each
+// stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_

@@ -1,4 +1,7 @@
 // The queue of open candidates, in the order of visits. Used by `BestFirstSearch`.
+//
+// Words (docs/glossary.md): a candidate is all plans of one batch size, pipeline degree, number of
+// micro-batches and schedule.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_CANDIDATE_QUEUE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_CANDIDATE_QUEUE_H_

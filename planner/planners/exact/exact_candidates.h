@@ -1,5 +1,7 @@
 // The parts of the space that `exact` bounds and searches one by one, and the tables they share.
 // Used by `BestFirstSearch`, its callers and `SearchBlocks`.
+//
+// Words (docs/glossary.md): a meter counts states and says when a search must end (search_meter.h).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_CANDIDATES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_CANDIDATES_H_

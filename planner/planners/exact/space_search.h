@@ -1,4 +1,7 @@
 // The searches and proofs of the spaces within that of a question. Used by `SearchExact`.
+//
+// Words (docs/glossary.md): a candidate is all plans of one batch size, pipeline degree, number of
+// micro-batches and schedule.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_SPACE_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_SPACE_SEARCH_H_

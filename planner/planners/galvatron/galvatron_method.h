@@ -1,5 +1,7 @@
 // One method of the Galvatron papers' planners: which strategies layers may have, and how layers
 // are divided into stages. Used by `SearchGalvatron`.
+//
+// Words (docs/glossary.md): a partition is the number of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_METHOD_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_METHOD_H_

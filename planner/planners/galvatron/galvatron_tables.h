@@ -1,5 +1,8 @@
 // The options of a model's layers in Galvatron's decision tree, with their costs. Used by
 // `GalvatronMethodSearch`, `GalvatronStages`, the walks of bmw_walk.h and studies of the papers.
+//
+// Words (docs/glossary.md): micro-batches in flight have done their forward pass and not yet their
+// backward pass; a definition is the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_TABLES_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_TABLES_H_

@@ -1,6 +1,9 @@
 // The costs of every strategy of every layer definition, for one pipeline degree and one
 // micro-batch size. Used by the searches of planner/planners/exact and by the solvers of stages
 // that they share (planner/search/stage).
+//
+// Words (docs/glossary.md): micro-batches in flight have done their forward pass and not yet their
+// backward pass; a definition is the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_OPTION_TABLE_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_OPTION_TABLE_H_

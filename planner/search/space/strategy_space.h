@@ -2,6 +2,8 @@
 // of a stage that rules, space dimensions and target allow. `exact`, the Galvatron planners and
 // uniform_search.h list strategies by it; so does recomputed_plan.h of the ILP planners. The
 // planners of baseline_search.h use strategy_tree.h.
+//
+// Words (docs/glossary.md): a definition is the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_STRATEGY_SPACE_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_STRATEGY_SPACE_H_

@@ -5,6 +5,11 @@
 // assignment is a shortest path over (layer, layout). Every price gives a lower bound; the best
 // price is the one at which a path within the budget and one beyond it cost the same. Used by
 // `AssignStrategies` and `StepLowerBound`.
+//
+// Words (docs/glossary.md): a price is the Lagrangian multiplier of memory, in seconds per byte;
+// options have one layout if activations move between them at no cost; an option is a strategy of a
+// layer definition with its costs (option_table.h); a tick is a power of two of a second, to which
+// times are rounded (tick_scale.h).
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_ASSIGNMENT_BOUND_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_ASSIGNMENT_BOUND_H_

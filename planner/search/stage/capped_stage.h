@@ -1,5 +1,9 @@
 // A stage whose layers may not exceed a given transient memory; what remains is a trade of kept
 // memory against time. Used by `AssignStrategies`, `Relax` and `StepLowerBound`.
+//
+// Words (docs/glossary.md): options have one layout if activations move between them at no cost; an
+// option is a strategy of a layer definition with its costs (option_table.h); a tick is a power of
+// two of a second, to which times are rounded (tick_scale.h).
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_CAPPED_STAGE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_CAPPED_STAGE_H_

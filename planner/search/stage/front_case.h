@@ -7,6 +7,12 @@
 // removed, and an assignment whose reduced costs add up to more than the slack is not completed. If
 // everything that remains fits, memory is ignored from then on, and with it options whose only
 // merit is to save memory. Used by `SolveStage`.
+//
+// Words (docs/glossary.md): a cut is a linear inequality on the times of a stage that every wanted
+// plan satisfies; a price is the Lagrangian multiplier of memory, in seconds per byte; half a
+// resharding is the part that one of the two passes takes; options have one layout if activations
+// move between them at no cost; an option is a strategy of a layer definition with its costs
+// (option_table.h).
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_FRONT_CASE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_FRONT_CASE_H_

@@ -8,6 +8,11 @@
 // strategies that do not exceed it, and the rest of the budget is for what they keep. That is the
 // peak of docs/papers.md 2.2 without the scan that can miss plans. Used by the baselines
 // (candidate_search.h) and by the study of the engine.
+//
+// Words (docs/glossary.md): a label is a partial solution of a dynamic programme with its costs;
+// options have one layout if activations move between them at no cost; an option is a strategy of a
+// layer definition with its costs (option_table.h); micro-batches in flight have done their forward
+// pass and not yet their backward pass.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_LAYER_ASSIGNMENT_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_LAYER_ASSIGNMENT_H_

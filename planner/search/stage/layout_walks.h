@@ -12,6 +12,10 @@
 //
 // Resharding between two layouts costs the same in the forward and in the backward pass, and all
 // costs here are those of one of the two passes: half of the resharding, in ticks.
+//
+// Words (docs/glossary.md): a meter counts states and says when a search must end (search_meter.h);
+// options have one layout if activations move between them at no cost; a tick is a power of two of
+// a second, to which times are rounded (tick_scale.h).
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_LAYOUT_WALKS_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_LAYOUT_WALKS_H_

@@ -5,6 +5,11 @@
 // because the step of a pipeline is not a sum: a stage that is not the slowest hides part of each
 // time. The step time of a schedule is monotone in all three times, so the Pareto-optimal triples
 // are enough, and the search is exact. Used by `exact` (front_cache.h).
+//
+// Words (docs/glossary.md): a label is a partial solution of a dynamic programme with its costs;
+// options have one layout if activations move between them at no cost; an option is a strategy of a
+// layer definition with its costs (option_table.h); a definition is the sizes of a layer, the same
+// for equal layers.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_STAGE_FRONT_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_STAGE_FRONT_H_

@@ -1,5 +1,8 @@
 // The work and memory of each device of an interleaved pipeline, as sums over definitions. Used by
 // `InterleavedRelaxation`.
+//
+// Words (docs/glossary.md): micro-batches in flight have done their forward pass and not yet their
+// backward pass; a definition is the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_LOADS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_LOADS_H_

@@ -1,5 +1,8 @@
 // Lower bounds of interleaved pipelines for plans in which all layers of a definition cost the
 // same. Used by the bounds of this folder.
+//
+// Words (docs/glossary.md): virtual stages are the several stages of one device; a definition is
+// the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PATHS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PATHS_H_

@@ -5,6 +5,12 @@
 // all other partitions are searched by uneven_search.h, in large spaces apart from the others.
 // Groups of more micro-batches than the pipeline degree are searched apart, at the end.
 // `BestFirstSearch` calls the searches; the list of candidates and `SteadyBound` call the bounds.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a meter
+// counts states and says when a search must end (search_meter.h); a candidate is all plans of one
+// batch size, pipeline degree, number of micro-batches and schedule; an option is a strategy of a
+// layer definition with its costs (option_table.h); virtual stages are the several stages of one
+// device.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_

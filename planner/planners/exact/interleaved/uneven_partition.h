@@ -1,5 +1,9 @@
 // Partitions of one interleaved plan's layers: first ones, their simulation, and moves of a layer.
 // Used by `SearchUneven` and `SearchBlockStages`.
+//
+// Words (docs/glossary.md): an option is a strategy of a layer definition with its costs
+// (option_table.h); virtual stages are the several stages of one device; a partition is the number
+// of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_PARTITION_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_PARTITION_H_

@@ -4,6 +4,8 @@
 //
 // A plan fits if the upper end of its predicted memory at the risk of the rules is at most the
 // usable memory (`Prediction::peak_memory_upper`).
+//
+// Words (docs/glossary.md): a mask is the set of options that a plan may use.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_SMALLEST_MEMORY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_SMALLEST_MEMORY_H_

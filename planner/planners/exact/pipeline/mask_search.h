@@ -9,6 +9,11 @@
 // step is longer than the bound, all plans that may be faster are simulated. The searches and
 // bounds of pipeline_search.h make one per mask or part of it, those of block_pipeline.h one per
 // choice.
+//
+// Words (docs/glossary.md): a mask is the set of options that a plan may use; a cutoff is a time
+// that a plan must stay below to be wanted; a candidate is all plans of one batch size, pipeline
+// degree, number of micro-batches and schedule; an option is a strategy of a layer definition with
+// its costs (option_table.h); a partition is the number of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_

@@ -5,6 +5,12 @@
 // least step of any plan that contains it. Stages for which that exceeds the cutoff are removed.
 // The graph is small if the cutoff is close to the best step. Used by `MaskSearch` and
 // `SuffixSearch`.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a front is
+// the ways to run a stage of which none is better than another in every time; a meter counts states
+// and says when a search must end (search_meter.h); a candidate is all plans of one batch size,
+// pipeline degree, number of micro-batches and schedule; a partition is the number of layers of
+// each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_GRAPH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_GRAPH_H_

@@ -8,6 +8,10 @@
 // equals the simulated time except for rare mixtures of them. For GPipe, which runs all forward
 // passes and then all backward passes, it is always exact. Used by the searches of this folder and,
 // for first bounds, by exact_candidates.h.
+//
+// Words (docs/glossary.md): a front is the ways to run a stage of which none is better than another
+// in every time; micro-batches in flight have done their forward pass and not yet their backward
+// pass.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_BOUND_H_

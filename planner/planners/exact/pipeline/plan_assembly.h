@@ -1,4 +1,6 @@
 // Plans assembled from chosen stages, and lists of the best plans. Used by all searches of `exact`.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PLAN_ASSEMBLY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PLAN_ASSEMBLY_H_

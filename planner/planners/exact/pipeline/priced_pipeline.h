@@ -6,6 +6,12 @@
 // every stage counts some number of passes (path_counts.h). The step is at least the least sum over
 // all partitions, which a dynamic programme over (stage, layer) finds in constant time per state.
 // Used by `SearchPricedPipeline`.
+//
+// Words (docs/glossary.md): a menu is the costs of a layer under its options, without those that
+// are nowhere better than others; a price is the Lagrangian multiplier of memory, in seconds per
+// byte; a front is the ways to run a stage of which none is better than another in every time; a
+// candidate is all plans of one batch size, pipeline degree, number of micro-batches and schedule;
+// an option is a strategy of a layer definition with its costs (option_table.h).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_PIPELINE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_PIPELINE_H_

@@ -5,6 +5,11 @@
 // partition, so a range costs a few additions per run, or per layer if it extends the previous
 // range. Transient memory counts with the least of each definition; layouts are ignored. Used by
 // `MaskSearch` and `PartitionGraph`.
+//
+// Words (docs/glossary.md): a price is the Lagrangian multiplier of memory, in seconds per byte; a
+// meter counts states and says when a search must end (search_meter.h); an option is a strategy of
+// a layer definition with its costs (option_table.h); a partition is the number of layers of each
+// stage; micro-batches in flight have done their forward pass and not yet their backward pass.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_RANGE_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_RANGE_BOUND_H_

@@ -11,6 +11,10 @@
 // has one time for both passes, and only the first stage synchronises. There are fewer ways to run
 // a stage, and if the best plan's step equals its relaxed bound, which is the usual case, the full
 // fronts are not needed. Used by `MaskSearch`.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a front is
+// the ways to run a stage of which none is better than another in every time; a meter counts states
+// and says when a search must end (search_meter.h).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_SUFFIX_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_SUFFIX_SEARCH_H_
