@@ -159,12 +159,11 @@ enum class MemoryView {
   // All of the device that is not free, as nvidia-smi shows it.
   kDeviceTotal = 4,
   // Like `kReservedMax`, but on the first rank: nanotron's benchmark writes the
-  // `max_memory_reserved` of
-  // rank 0 of the world (helpers.py, log_throughput), which is on the first stage.
+  // `max_memory_reserved` of rank 0 of the world (helpers.py, log_throughput), which is on the
+  // first stage.
   kReservedFirstRank = 5,
   // Like `kAllocatedMax`, but on the first rank: MLPerf's loggers write on rank 0 only (`get_rank()
-  // == 0`
-  // in the callbacks of the reference implementation of Llama 3.1).
+  // == 0` in the callbacks of the reference implementation of Llama 3.1).
   kAllocatedFirstRank = 6,
 };
 
@@ -176,6 +175,8 @@ struct PublishedRun {
   // The use of the row, in words of the file: rows of `memory-validation` count for memory only,
   // because their models are too small to say anything about time. Others are not interpreted.
   std::string split;
+  // The program that trained, in the words of the row, read by `RuntimeOf` (run_runtime.h); empty:
+  // not said.
   std::string framework;
   // Remarks of whoever wrote the row. Words such as `nvidia-smi` or `last rank` set the kind of
   // memory figure if `memory_view` is absent and the kind of `source` is not known.

@@ -1,5 +1,6 @@
-// Statistics over lists of figures, for the accuracy study and for `planctl runs`. The functions
-// are pure. REQUIRES, unchecked: no value is NaN.
+// Statistics over lists of figures, for the accuracy study and for `planctl runs`:
+// `RankCorrelation({1, 2, 3}, {2, 3, 9})` is 1. The functions are pure. REQUIRES, unchecked: no
+// value is NaN.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RANK_STATISTICS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RANK_STATISTICS_H_

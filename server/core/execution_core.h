@@ -80,8 +80,7 @@ class ReportSession {
 // field; NOT_FOUND (RESOURCE_NOT_FOUND) for the plan or execution; FAILED_PRECONDITION
 // (PLAN_EXPIRED) from `Create` for a plan that had expired when the job began, (EXECUTION_STATE)
 // for an execution that was closed in another way; RESOURCE_EXHAUSTED (QUOTA_EXCEEDED) from
-// `Create` and reports; the store's UNAVAILABLE, DATA_LOSS and INTERNAL
-// (all STORE_UNAVAILABLE).
+// `Create` and reports; the store's UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE).
 class ExecutionCore {
  public:
   // REQUIRES, unchecked: the arguments outlive the core.

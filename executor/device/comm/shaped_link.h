@@ -25,7 +25,9 @@ struct LinkShape {
 };
 
 // Limits the rate of `link`, which must outlive it, by a token bucket. A write that must wait
-// returns, so other work of the rank goes on, as with a network card.
+// returns 0 at once, so other work of the rank goes on, as with a network card; `UntilWritable`
+// says how long. Errors are those of `link`. `Link` (link.h) documents the methods. Used by one
+// thread at a time.
 class ShapedLink : public Link {
  public:
   ShapedLink(Link& link, const LinkShape& shape) : link_(link), shape_(shape) {}
