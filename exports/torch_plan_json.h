@@ -21,6 +21,7 @@
 
 namespace parplan {
 
+// The two formats above.
 enum class TorchPlanFormat {
   kFsdp2,
   kPipelining,

@@ -38,6 +38,7 @@ struct GalvatronLayerMemory {
 
 // Memory of embedding, head, or both, by tensor-parallel degree.
 struct GalvatronOtherMemory {
+  // The layers whose memory it is: one of the two alone, or their sum.
   enum class Place { kBoth, kEmbedding, kHead };
   Place place = Place::kBoth;
   bool sequence_parallel = false;

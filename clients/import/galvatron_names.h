@@ -18,6 +18,7 @@ namespace parplan {
 // `layertype_other_bsz8_seq[512,512]` (of embedding and head), or `layernum[2,4]_bsz8` (of a whole
 // forward pass).
 struct GalvatronTimeKey {
+  // The three forms of the key above.
   enum class Kind { kLayer, kOther, kWholeModel };
   Kind kind = Kind::kLayer;
   // Type of the layer; only for `kLayer`.
@@ -51,6 +52,8 @@ std::optional<GalvatronMemoryBlock> ParseGalvatronMemoryBlock(absl::string_view 
 // A key in such a block: `layernum[1]_bsz8_seq2048_rank0_act_peak`, the megabytes (2^20 bytes) of
 // one rank of a model.
 struct GalvatronMemoryKey {
+  // Parameters, gradients and optimizer states; activations kept after a forward pass; the most
+  // that activations take.
   enum class Kind { kModelStates, kActivation, kActivationPeak };
   // `_ms`, `_act` or `_act_peak`.
   Kind kind = Kind::kModelStates;

@@ -17,6 +17,8 @@ namespace parplan {
 
 // The statement of Python that begins at column 0, to which the lines under it belong.
 struct PythonBlock {
+  // A definition of a function or class, or an `if`, `for`, `while`, `try` or `with`; `kNone` for
+  // any other statement.
   enum class Kind { kNone, kFunction, kClass, kCondition };
   Kind kind = Kind::kNone;
   // Name of the function or class; empty for other kinds.

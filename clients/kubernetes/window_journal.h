@@ -29,6 +29,7 @@ namespace parplan::sidecar {
 // The next thing to send to the server about one execution: open it, send windows, close it as the
 // job did, or say that its job has stopped reporting.
 struct JournalTask {
+  // The four things, in the order in which the head of this struct names them.
   enum class Kind { kOpen, kSend, kClose, kAbandon };
   Kind kind = Kind::kOpen;
   // The request of the job; its request id is the key here.

@@ -20,7 +20,8 @@
 
 namespace parplan::report {
 
-// The kinds of spans, which are drawn in different colours.
+// The kinds of spans, which are drawn in different colours: passes, messages between stages, the
+// synchronisation of gradients, the step of the optimizer, and the step as a whole.
 enum class SpanKind { kForward, kBackward, kMessage, kGradients, kOptimizer, kStep };
 
 // A piece of the step in which devices do one thing.

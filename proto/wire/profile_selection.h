@@ -24,7 +24,8 @@ namespace parplan {
 // It remembers the profiles before, which come newest first; one thread at a time may use it.
 class RuntimeSelection {
  public:
-  // The part of a profile that holds. Collectives of other runtimes are older than all others.
+  // The part of a profile that holds: nothing, all of it, or its collectives alone. Collectives of
+  // other runtimes are older than all others.
   enum class Part { kNone, kWhole, kCollectives };
 
   RuntimeSelection(absl::string_view device_kind, absl::string_view runtime_id);

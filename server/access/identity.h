@@ -24,7 +24,8 @@ struct CertificateNames {
   std::vector<std::string> common_names;
 };
 
-// Names that may stand for the holder of a certificate without a SPIFFE id.
+// Names that may stand for the holder of a certificate without a SPIFFE id: those of
+// `CertificateNames::dns_names` and `common_names`.
 enum class NameSource { kDns, kCommonName };
 
 // An immutable text of one of these forms, which no two kinds of callers share:

@@ -19,6 +19,7 @@ namespace parplan {
 
 // A column of a table.
 struct TableColumn {
+  // The type of its values in a row: a whole number, a text, or bytes that may be no text.
   enum class Kind { kInteger, kText, kBytes };
 
   // Name in the database.

@@ -69,6 +69,8 @@ struct NodeLease {
 // A message for one connection, or its end. Only the host hears of a lease that is not open yet,
 // first by `kGranted`; the other nodes hear of it from `kOpened` on.
 struct LeaseNews {
+  // The lease waits for the nodes that are not the host, is open on all nodes, lasts longer, or has
+  // ended; or the connection itself shall end.
   enum class Kind { kGranted, kOpened, kRenewed, kEnded, kDisconnected };
 
   AgentConnection to = 0;

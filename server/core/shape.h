@@ -1,5 +1,6 @@
 // The pure part of `ShapePlan`: the device counts to try, their topology, and the recommendation.
-// `ShapeCore` calls it.
+// An offer (`DeviceOffer` of plan_service.proto) is a kind of device and a range of how many of
+// them a job can have. `ShapeCore` calls it.
 
 #ifndef PARPLAN_SERVER_CORE_SHAPE_H_
 #define PARPLAN_SERVER_CORE_SHAPE_H_

@@ -33,6 +33,7 @@ std::vector<Strategy> StageStrategies(int rank_count, bool with_recompute);
 
 // The part of the tree a planner uses.
 struct SearchSpace {
+  // Whether strategies shard all states over data-parallel ranks: some may, none does, all do.
   enum class Sharding { kAny, kNever, kAlways };
 
   // The only degree allowed, if set; `tensor_parallel_degree` likewise. `AllowedStrategies` does
