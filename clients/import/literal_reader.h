@@ -59,6 +59,7 @@ class LiteralReader {
   bool IsAtStatementEnd() const {
     return IsAtLineEnd() || (language_ == LiteralLanguage::kPython && Peek().Is(';'));
   }
+  // Passes over the rest of the line and its end.
   void SkipLine();
 
   // Reads a value up to a comma, a closing bracket or the end of the line. `target` names what it

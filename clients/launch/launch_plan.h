@@ -62,6 +62,7 @@ class LaunchPlan {
   static absl::StatusOr<LaunchPlan> Create(const VerifiedPlan& verified, const ModelSpec& model,
                                            const Topology& topology, LaunchOptions options = {});
 
+  // Returns the number of ranks of the job, one for each device of the plan.
   int rank_count() const { return plan_.device_count; }
   // The nodes in rank order; at least one.
   const std::vector<LaunchNode>& nodes() const { return nodes_; }

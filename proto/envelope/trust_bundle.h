@@ -53,6 +53,7 @@ struct TrustedKey {
   // When the key was revoked; set if and only if it was.
   std::optional<absl::Time> revoke_time = std::nullopt;
 
+  // Returns whether the key was revoked.
   bool is_revoked() const { return status == TrustStatus::kRevoked; }
   // Returns whether `time` is in the window; a revoked key is not refused here.
   bool MayIssueAt(absl::Time time) const { return not_before <= time && time < not_after; }

@@ -86,6 +86,7 @@ class Caller {
   // OK unless the caller is a refused one.
   const absl::Status& refusal() const { return refusal_; }
 
+  // The caller's identity, which logs and grants name.
   const Identity& identity() const { return identity_; }
   // False for an unrestricted caller, which may do everything and has no roles. Ask before `roles`,
   // `RolesIn`, `Holds`, `ExecutesJob` and `AllowingRole`, which find nothing for it.

@@ -55,6 +55,7 @@ class Identity {
   // or a name that Kubernetes does not allow.
   static std::optional<Identity> OfServiceAccount(absl::string_view subject);
 
+  // The text in one of the forms above.
   const std::string& text() const { return text_; }
 
   friend bool operator==(const Identity&, const Identity&) = default;

@@ -63,14 +63,15 @@ struct NodeLease {
   absl::Duration start;
   absl::Duration end;
 
+  // Returns the connection of the agent that asked for the lease.
   AgentConnection host_connection() const { return nodes[host].connection; }
 };
 
 // A message for one connection, or its end. Only the host hears of a lease that is not open yet,
 // first by `kGranted`; the other nodes hear of it from `kOpened` on.
 struct LeaseNews {
-  // The lease waits for the nodes that are not the host, is open on all nodes, lasts longer, or has
-  // ended; or the connection itself shall end.
+  // The host has the lease and is to open it; the lease is open; it lasts longer; it has ended; or
+  // the connection itself shall end.
   enum class Kind { kGranted, kOpened, kRenewed, kEnded, kDisconnected };
 
   AgentConnection to = 0;
@@ -182,6 +183,7 @@ class LeaseKeeper {
 
   // Lists the agents of a cluster by node.
   std::vector<ConnectedAgent> List(const std::string& cluster, absl::Duration now) const;
+  // Return the numbers of connected agents and of leases in all clusters.
   int agent_count() const { return static_cast<int>(agents_.size()); }
   int lease_count() const { return static_cast<int>(leases_.size()); }
 

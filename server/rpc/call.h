@@ -93,6 +93,7 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
+  // The state of the call that the core sees; never null.
   const std::shared_ptr<CallContext>& context() const { return context_; }
 
   // Returns the time until the deadline, infinite if there is none.

@@ -32,6 +32,7 @@ class PostgresSession {
   // session.
   explicit PostgresSession(const std::string& uri, StatementTimer* timer = nullptr);
 
+  // The connection, which lives as long as the session.
   pqxx::connection& connection() { return connection_; }
 
  private:

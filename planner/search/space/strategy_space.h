@@ -67,6 +67,7 @@ class StrategySpace {
   DimensionSet dimensions() const { return dimensions_; }
   // Returns whether layers of the definition hold the tied table (planner/model/tied_table.h).
   bool HoldsTiedTable(int definition_index) const { return holds_tied_table_[definition_index]; }
+  // Returns the limits of the program that will run the plan.
   const TargetLimits& target() const { return target_; }
 
   // Returns whether one plan may contain both strategies on layers of these definitions, by the

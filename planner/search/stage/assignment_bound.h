@@ -55,6 +55,7 @@ class SuffixBound {
   // layers. REQUIRES: `layer` is at least 1 and at most that number, and the layer before it has an
   // option in `layout`; nothing checks this.
   double value(int layer, int layout) const { return values_[layer * layout_count_ + layout]; }
+  // Returns the price.
   double ticks_per_byte() const { return ticks_per_byte_; }
   // The largest error, in ticks, that rounding can have caused in the other two terms.
   double slack() const { return slack_; }

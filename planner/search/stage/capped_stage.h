@@ -51,6 +51,7 @@ struct CappedStage {
   Bytes cap;
   // Returns the bytes of `budget` that are left for `extra_bytes`; negative if nothing fits.
   int64_t ExtraRoom(Bytes budget) const { return (budget - cap - least_kept).count(); }
+  // Returns the number of layers of the stage.
   int layer_count() const { return static_cast<int>(kind_of_layer.size()); }
 };
 

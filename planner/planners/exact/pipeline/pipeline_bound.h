@@ -79,6 +79,7 @@ class SuffixRecurrence {
   // Returns the micro-batches that stage `stage_index` admits before it waits for the first, under
   // 1F1B.
   double in_flight(int stage_index) const;
+  // Returns the micro-batches of a step.
   double micro_batch_count() const { return others_ + 1.0; }
   // Returns the number of whole rounds of as many micro-batches as stage `stage_index` has in
   // flight: the step takes at least so many round trips from there. 1 under GPipe.
