@@ -112,9 +112,11 @@ Seconds StepTime(Schedule schedule, absl::Span<const StageTimes> stages, int64_t
 
 // One pass of one virtual stage over one micro-batch, with its times.
 struct PipelineEvent {
+  // Virtual stage in the order of the model, and micro-batch, both from 0.
   int stage_index = 0;
   int64_t micro_batch_index = 0;
   bool is_backward = false;
+  // Times since the step began.
   Seconds start;
   Seconds end;
 };

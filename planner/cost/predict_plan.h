@@ -18,6 +18,7 @@ namespace parplan {
 
 // The numbers by which plans are compared.
 struct PlanScore {
+  // Time of one step.
   Seconds step;
   // Memory of the fullest device: the expected peak, and its upper bound at the accepted risk.
   Bytes peak_memory;

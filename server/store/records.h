@@ -212,6 +212,7 @@ struct Page {
 
 // The profiles of a cluster that count in a snapshot at one moment, newest first.
 struct ProfileSet {
+  // `Store::ProfileRevision` at that moment.
   int64_t revision = 0;
   std::vector<ProfileRecord> profiles;
 };

@@ -88,6 +88,8 @@ AccuracyFigures FiguresOf(absl::Span<const AccuracyRow* const> rows);
 
 // One job under at least `kMinGroupPlans` different plans.
 struct JobGroup {
+  // `AccuracyRow::source` and `job_key` of its rows, and the numbers of rows and of different
+  // plans.
   std::string source;
   std::string job_key;
   int row_count = 0;
@@ -108,6 +110,7 @@ std::vector<JobGroup> GroupsOf(absl::Span<const AccuracyRow> rows);
 // Figures over several groups.
 struct GroupFigures {
   int count = 0;
+  // Mean and largest `JobGroup::regret`, and mean of the rank correlations there are.
   std::optional<double> regret_mean;
   std::optional<double> regret_max;
   std::optional<double> rank_correlation_mean;

@@ -70,6 +70,7 @@ struct AttentionShape {
 
 // Rows [token][sample] with heads side by side: all samples of one position, then of the next.
 struct RotaryShape {
+  // Tokens of a sample, samples, heads of a row, and elements of a head.
   int64_t token_count = 0;
   int64_t sample_count = 0;
   int head_count = 0;
