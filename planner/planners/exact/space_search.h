@@ -30,6 +30,7 @@ struct SharedKnowledge {
   // Candidates as they are listed, by the dimensions.
   std::map<std::string, CandidateList> lists;
   std::map<std::string, CandidateList> one_strategy_lists;
+  // The visits of candidates, and the usable memory for which they were made.
   VisitCache visits;
   Bytes memory_of_visits;
 
