@@ -65,7 +65,8 @@ class AgentClient {
  public:
   explicit AgentClient(std::shared_ptr<grpc::Channel> channel);
 
-  // Returns a stream that begins with the first message that the caller sends; does not wait.
+  // Returns a stream, never null, that begins with the first message that the caller sends; does
+  // not wait.
   std::unique_ptr<AgentStream> MakeStream();
   // Makes a stream and sends `hello` by it. Returns the stream whether or not a server answers,
   // which is known at the first `Receive`. Nothing but tests calls it: LeaseAgent sends its hello

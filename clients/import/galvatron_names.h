@@ -32,7 +32,7 @@ struct GalvatronTimeKey {
   // Part of the layer: `attention`, `mlp`, or empty for the whole.
   std::string part;
 };
-// Returns the parts of a key of a time file.
+// Returns the parts of a key of a time file; nothing for any other text.
 std::optional<GalvatronTimeKey> ParseGalvatronTimeKey(absl::string_view key);
 
 // A block of raw memory, `{pp}_{tp}_{dp}[_c][_vtp][_sp]`: the parallel degrees, at least 1, of the
@@ -46,7 +46,7 @@ struct GalvatronMemoryBlock {
   bool vocabulary_tensor = false;
   bool sequence_parallel = false;
 };
-// Returns the degrees and flags of the name of a block.
+// Returns the degrees and flags of the name of a block; nothing for any other text.
 std::optional<GalvatronMemoryBlock> ParseGalvatronMemoryBlock(absl::string_view key);
 
 // A key in such a block: `layernum[1]_bsz8_seq2048_rank0_act_peak`, the megabytes (2^20 bytes) of
@@ -65,7 +65,7 @@ struct GalvatronMemoryKey {
   std::vector<int> sequence_lengths;
   int rank = 0;
 };
-// Returns the parts of a key in a block.
+// Returns the parts of a key in a block; nothing for any other text.
 std::optional<GalvatronMemoryKey> ParseGalvatronMemoryKey(absl::string_view key);
 
 // Reads `512`, `[512,512]` or `512_512`; returns an empty list for anything else, also if a length

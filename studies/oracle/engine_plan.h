@@ -67,7 +67,7 @@ struct BetterEnginePlan {
   // Seconds.
   double simulated_step = 0.0;
 };
-// Returns such a plan.
+// Returns such a plan, or nothing as said above. `global_batch` counts samples of a step.
 std::optional<BetterEnginePlan> FindBetterEnginePlan(const EngineModel& model,
                                                      int64_t global_batch);
 

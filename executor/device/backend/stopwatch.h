@@ -29,7 +29,7 @@ class Stopwatch {
   virtual absl::StatusOr<absl::Duration> Elapsed() = 0;
 };
 
-// Makes a stopwatch that reads the steady clock.
+// Makes a stopwatch that reads the steady clock; never null.
 std::unique_ptr<Stopwatch> MakeCpuStopwatch();
 
 }  // namespace parplan

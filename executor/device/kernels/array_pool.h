@@ -37,7 +37,7 @@ class DeviceMemory {
   virtual bool reuses_freed() const { return false; }
 };
 
-// Makes the allocator of host memory.
+// Makes the allocator of host memory; never null.
 std::unique_ptr<DeviceMemory> MakeHostMemory();
 
 // Use of an array; mirrors the memory items that a plan predicts (MemoryItemKind).
