@@ -218,7 +218,7 @@ struct PublishedRun {
   // The repository that publishes the run, as OWNER/NAME; empty: not said.
   std::string repository;
 
-  // Reasons why the planner can't express this run, one sentence per entry.
+  // Reasons why the run is not predicted, one sentence per entry.
   std::vector<std::string> beyond;
 };
 

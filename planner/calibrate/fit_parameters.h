@@ -25,7 +25,7 @@ struct FitPlace {
   bool moves_wider_scopes = true;
   // Whether `cluster` may be several machines, for example all those of one publisher. Then its
   // runs change its `time_factor` alone, because links and hosts of several machines have no one
-  // value.
+  // value. No effect unless `moves_wider_scopes`.
   bool is_several_machines = false;
   friend auto operator<=>(const FitPlace&, const FitPlace&) = default;
 };
