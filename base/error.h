@@ -23,29 +23,29 @@ namespace parplan {
 // The reason of an error. Values and names are those of `ErrorReason` in
 // proto/parplan/v1/error_info.proto, which documents each and its metadata keys.
 enum class Reason {
-  kSpecInvalid = 1,
-  kProfileInvalid = 2,
-  kProfileMissing = 3,
-  kTopologyMismatch = 4,
-  kNoFeasiblePlan = 5,
-  kPlanExpired = 6,
-  kSignatureInvalid = 7,
-  kPayloadMalformed = 8,
-  kAudienceMismatch = 9,
-  kQueueFull = 10,
-  kUploadTooLarge = 11,
-  kSearchTimedOut = 12,
-  kCheckFailed = 13,
-  kResourceNotFound = 14,
-  kExecutionState = 15,
-  kStoreUnavailable = 16,
-  kRequestIdReused = 17,
-  kDraining = 18,
-  kAgentConnected = 19,
-  kRoleRequired = 20,
-  kAuditUnavailable = 21,
-  kQuotaExceeded = 22,
-  kSearchOutOfMemory = 23,
+  kSpecInvalid = 1,         // a field of a request or file breaks a rule
+  kProfileInvalid = 2,      // a profile breaks a rule
+  kProfileMissing = 3,      // measurements that the problem needs are missing
+  kTopologyMismatch = 4,    // the nodes are not those of the topology that is named
+  kNoFeasiblePlan = 5,      // no plan of the space fits in memory
+  kPlanExpired = 6,         // the time of the plan is over
+  kSignatureInvalid = 7,    // no trusted key made any of the signatures
+  kPayloadMalformed = 8,    // what is signed is no plan of a known type
+  kAudienceMismatch = 9,    // the plan is for another cluster, job or node
+  kQueueFull = 10,          // too many searches or uploads are waiting
+  kUploadTooLarge = 11,     // an upload or request exceeds a limit
+  kSearchTimedOut = 12,     // the deadline passed before any plan was found
+  kCheckFailed = 13,        // the answer of the planner failed its check: a defect
+  kResourceNotFound = 14,   // no such profile, plan or execution
+  kExecutionState = 15,     // the execution is not in the state that the call needs
+  kStoreUnavailable = 16,   // the store cannot serve now
+  kRequestIdReused = 17,    // a `request_id` came again with other content
+  kDraining = 18,           // the server is shutting down
+  kAgentConnected = 19,     // another agent is connected as this node
+  kRoleRequired = 20,       // no role of the caller allows the call, or its token is refused
+  kAuditUnavailable = 21,   // the audit log cannot be written, so nothing may change
+  kQuotaExceeded = 22,      // a quota of the caller or of a cluster
+  kSearchOutOfMemory = 23,  // a search used up its memory before any plan was found
 };
 
 // Returns the name on the wire, for example `PROFILE_MISSING`; `UNKNOWN` for a number that is no

@@ -30,8 +30,10 @@ class Bytes {
   // Rounds `count` up to a whole byte, so that memory is never understated. REQUIRES: `count` is
   // finite and from -2^63 to below 2^63, which is not checked.
   static Bytes Ceil(double count) { return Bytes(static_cast<int64_t>(std::ceil(count))); }
+  // Returns the largest number, which stands for no limit.
   static constexpr Bytes Max() { return Bytes(std::numeric_limits<int64_t>::max()); }
 
+  // Return the number of bytes; as a double it is rounded above 2^53.
   constexpr int64_t count() const { return count_; }
   constexpr double as_double() const { return static_cast<double>(count_); }
 
@@ -58,11 +60,15 @@ class Seconds {
  public:
   constexpr Seconds() = default;
   static constexpr Seconds Of(double value) { return Seconds(value); }
+  // Makes a time from a number of milliseconds.
   static constexpr Seconds Milliseconds(double value) { return Seconds(value * 1e-3); }
+  // A time longer than all others; sums with it stay infinite.
   static constexpr Seconds Infinite() { return Seconds(std::numeric_limits<double>::infinity()); }
 
+  // Return the number of seconds, and of milliseconds.
   constexpr double value() const { return value_; }
   constexpr double milliseconds() const { return value_ * 1e3; }
+  // Returns whether the time is a number and not infinite.
   bool is_finite() const { return std::isfinite(value_); }
 
   friend constexpr auto operator<=>(Seconds, Seconds) = default;

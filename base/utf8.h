@@ -17,6 +17,7 @@ namespace parplan {
 // The character U+FFFD, which stands for bytes that are not UTF-8.
 inline constexpr absl::string_view kUtf8Replacement = "\xEF\xBF\xBD";
 
+// The first character of a text.
 struct Utf8Character {
   uint32_t code_point = 0;
   // Number of bytes, from 1 to 4; 0 if the bytes are not UTF-8: a part of a character, an overlong

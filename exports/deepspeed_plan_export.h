@@ -16,9 +16,9 @@ namespace parplan {
 // Returns `ds_config.json`, which `ImportDeepSpeedPlan` (clients/import/deepspeed_plan.h) reads
 // back as an equal plan; `deepspeed.args`, the arguments of a script that name it; `deepspeed.env`,
 // the variables to set; and `README.txt` with what a configuration cannot say. docs/exports.md has
-// the source of each key. REQUIRES: the layers of `plan` are those of `model`, whose precision
-// quantises nothing and whose layers are not frozen; the last two are checked by `ExportPlan`
-// (exporters.h) alone.
+// the source of each key. `ExportFacts` are those of exported_files.h. REQUIRES: the layers of
+// `plan` are those of `model`, whose precision quantises nothing and whose layers are not frozen;
+// the last two are checked by `ExportPlan` (exporters.h) alone.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and in most cases the layer, for plans
 // that DeepSpeed cannot run exactly: all that `UniformPlanOf` (exports/uniform_plan.h) refuses;

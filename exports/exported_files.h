@@ -12,6 +12,7 @@
 
 namespace parplan {
 
+// One file: its name and its contents.
 struct ExportedFile {
   // Name inside the folder, without a path.
   std::string name;
@@ -33,8 +34,8 @@ struct ExportFacts {
 // PARPLAN_GRADIENT_ACCUMULATION_STEPS (micro-batches of a step).
 std::string CommonVariables(const UniformPlan& plan);
 // Returns the same of any plan. Replicas are those of the first layer, which reads the samples; the
-// division by their number rounds down. REQUIRES: there is a first stage and it has a layer, which
-// is not checked.
+// division by their number rounds down. REQUIRES, unchecked: there is a first stage, and it has a
+// layer.
 std::string CommonVariables(const Plan& plan);
 
 }  // namespace parplan

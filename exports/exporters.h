@@ -25,10 +25,10 @@ struct PlanExporter {
   // in place of a folder.
   bool reads_one_file;
   // Returns the files; `ExportPlan` calls it. It is pure. The files are at least one, the last is
-  // README.txt, and their names differ. REQUIRES: the layers of the plan are those of the model,
-  // whose precision quantises nothing and whose layers are not frozen. INVALID_ARGUMENT
-  // (SPEC_INVALID) with field and reason, and in most cases the layer, for plans that the program
-  // cannot run exactly.
+  // README.txt, and their names differ. REQUIRES, which `ExportPlan` checks and `write` does not:
+  // the layers of the plan are those of the model, whose precision quantises nothing and whose
+  // layers are not frozen. INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and in most cases
+  // the layer, for plans that the program cannot run exactly.
   absl::StatusOr<std::vector<ExportedFile>> (*write)(const Plan& plan, const ModelSpec& model,
                                                      const ExportFacts& facts);
 };

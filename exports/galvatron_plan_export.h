@@ -16,8 +16,8 @@ namespace parplan {
 
 // Returns `plan` as the JSON of a strategy file, which `ImportGalvatronPlan`
 // (clients/import/galvatron_plan.h) reads back as an equal plan if it is given the same
-// `sequence_parallel`. REQUIRES: the layers of `plan` are those of `model`, in their order;
-// precision and frozen layers of the model are not read.
+// `sequence_parallel`. REQUIRES, unchecked: the layers of `plan` are those of `model`, in their
+// order. Precision and frozen layers of the model are not read.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with field and reason for models that are not an embedding,
 // transformer layers and a head, or whose layers lack one of the usual parts (`HasUsualParts`), for

@@ -11,6 +11,7 @@
 
 namespace parplan {
 
+// The layers of a plan in the order of the model, without runs.
 struct LayerStrategies {
   // Layers of each stage, in the order of the model.
   std::vector<int> stage_layer_counts;

@@ -17,13 +17,14 @@
 
 namespace parplan {
 
-// Returns INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and the program's name. `reason`
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and the name Megatron-LM. `reason`
 // goes on after the name of the field, such as `is 3 with ...`.
 absl::Status RefuseMegatron(absl::string_view field, absl::string_view reason);
 
 // The lines of `megatron.args` in their order: one argument a line, `--name` or `--name=value`.
 class MegatronArguments {
  public:
+  // Adds `--name`, or `--name=value` with the value as `absl::StrCat` writes it.
   void Add(absl::string_view name) { lines_.push_back(absl::StrCat("--", name)); }
   template <typename Value>
   void Add(absl::string_view name, const Value& value) {
@@ -34,9 +35,11 @@ class MegatronArguments {
     Add(name);
     lines_.emplace_back(lines);
   }
+  // Adds `--name` if `condition` is true.
   void AddIf(bool condition, absl::string_view name) {
     if (condition) Add(name);
   }
+  // Returns all lines, each ended by a line feed.
   std::string Text() const { return absl::StrCat(absl::StrJoin(lines_, "\n"), "\n"); }
 
  private:
@@ -61,7 +64,7 @@ struct MegatronModel {
 // Returns INVALID_ARGUMENT (SPEC_INVALID) with layer and reason for decoder layers that differ in
 // more than experts and windows, have no feed-forward part, have windows of several sizes or attend
 // within chunks; for layers of further tokens that are unlike the last layer before them; and for
-// further tokens if only some layers have windows. REQUIRES: `RequireDecoderModel`
+// further tokens if only some layers have windows. REQUIRES, unchecked: `RequireDecoderModel`
 // (exports/uniform_plan.h) is OK for the model. The result points into `model`.
 absl::StatusOr<MegatronModel> MegatronModelOf(const ModelSpec& model);
 
@@ -71,7 +74,7 @@ void AddMegatronModel(const ModelSpec& model, const MegatronModel& layers,
                       MegatronArguments* arguments);
 
 // Returns the letters of each stage, as `FormatMegatronLayout` (megatron_layout.h) takes them.
-// REQUIRES: `plan` is one of `UniformPlanOf` for `model`, here and below.
+// REQUIRES, unchecked, here and below: `plan` is one of `UniformPlanOf` for `model`.
 std::vector<std::string> MegatronStages(const UniformPlan& plan, const ModelSpec& model);
 
 // Checks that all layers for further tokens are in one stage, and that no later virtual stage is on

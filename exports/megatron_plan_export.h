@@ -17,10 +17,9 @@ namespace parplan {
 // an argument of several values each value on a line of its own. `ImportMegatronPlan`
 // (clients/import/megatron_plan.h) reads it back as an equal plan. The other files are
 // `megatron.env`, the variables of the environment to set, and `README.txt`. docs/exports.md has
-// the source of each argument.
-// `ExportFactsOf` (exporters.h) makes `facts`. REQUIRES: `plan` was made for `model`, whose
-// precision quantises nothing and whose layers are not frozen. `ExportPlan` (exporters.h) refuses
-// the other precisions and frozen layers; nothing here does.
+// the source of each argument. `ExportFactsOf` (exporters.h) makes `facts`. REQUIRES, unchecked
+// here: `plan` was made for `model`, whose precision quantises nothing and whose layers are not
+// frozen. `ExportPlan` (exporters.h) refuses the other precisions and frozen layers.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and in most cases the layer, for plans
 // that Megatron-LM cannot run exactly: all that `UniformPlanOf` (exports/uniform_plan.h) refuses

@@ -16,8 +16,8 @@ namespace parplan {
 
 // Returns the modules of layer `layer` by the names that torchtitan's decoders give them:
 // `tok_embeddings`; `layers.0`, counted without the embedding; `norm` and `lm_head` for the head.
-// REQUIRES: the model is an embedding, other layers and a head, and has layer `layer`, counted from
-// 0.
+// REQUIRES, unchecked: the model is an embedding, other layers and a head, and has layer `layer`,
+// counted from 0.
 std::vector<std::string> TorchModulesOf(const ModelSpec& model, int layer);
 
 // Checks for a model of an embedding, encoder or decoder layers and a head, and a plan of it that
@@ -39,7 +39,7 @@ absl::Status RefuseForTorch(absl::string_view program, absl::string_view field,
                             absl::string_view reason);
 
 // Returns the field that holds the strategy of layer `layer` of `plan`, for example
-// `stages[1].layer_runs[0].strategy`. REQUIRES: the plan has that layer.
+// `stages[1].layer_runs[0].strategy`. Returns `stages` if the plan has no such layer.
 std::string StrategyFieldOf(const Plan& plan, int layer);
 
 }  // namespace parplan

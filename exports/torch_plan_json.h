@@ -21,6 +21,7 @@
 
 namespace parplan {
 
+// The two formats above.
 enum class TorchPlanFormat {
   kFsdp2,
   kPipelining,
@@ -39,7 +40,8 @@ struct TorchPlanTraits {
   SelectiveRecompute selective_recompute = SelectiveRecompute::kAttention;
 };
 
-// Returns `plan` in that format. REQUIRES: `CheckTorchPlan` accepts it. O(layers).
+// Returns `plan` in that format. REQUIRES, unchecked: `CheckTorchPlan` (torch_plan.h) accepts it.
+// O(layers).
 nlohmann::ordered_json TorchPlanJson(TorchPlanFormat format, const Plan& plan,
                                      const ModelSpec& model, const TorchPlanTraits& traits);
 
@@ -65,8 +67,8 @@ struct GradientScale {
 GradientScale GradientScaleBetween(const Strategy& from, const Strategy& to);
 
 // Returns whether the ranks of a stage hold the same activations and gradients under both, so that
-// nothing happens between a layer of one and a layer of the other. REQUIRES: `CheckTorchPlan`
-// accepts both.
+// nothing happens between a layer of one and a layer of the other. REQUIRES, unchecked:
+// `CheckTorchPlan` (torch_plan.h) accepts both.
 bool HoldActivationsAlike(const Strategy& from, const Strategy& to);
 
 }  // namespace parplan

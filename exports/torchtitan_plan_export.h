@@ -19,8 +19,9 @@ namespace parplan {
 inline constexpr char kTorchtitanRelease[] = "0.3.0";
 
 // Checks that this release runs a plan exactly; `ExportTorchtitanPlan` and the importer
-// (clients/import/torchtitan_plan.h) call it. REQUIRES: `plan` is one of `UniformPlanOf` for
-// `model`. INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and in most cases the layer, for:
+// (clients/import/torchtitan_plan.h) call it. REQUIRES, unchecked: `plan` is one of `UniformPlanOf`
+// for `model`. INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and in most cases the layer,
+// for:
 //   - recomputation of some layers only, of modules by name, or selectively unless `runtime`
 //     repeats operators (`SelectiveRecompute::kOperators`);
 //   - context parallelism by anything but a plain ring;

@@ -19,6 +19,7 @@ namespace parplan {
 // The facts of such a plan. Embedding and head have the degrees and the sharding of the decoder
 // layers and are never recomputed. The expert-parallel degree of layers without experts is 1.
 struct UniformPlan {
+  // The fields of `Plan` (planner/model/plan.h) with these names.
   int device_count = 0;
   int64_t global_batch_size = 0;
   int64_t micro_batch_count = 1;

@@ -35,6 +35,7 @@ struct StepTerms {
   // Time of a step outside the layers.
   Seconds overhead;
 
+  // Returns the time of the step.
   Seconds Total() const {
     return busy.Total() + bubble + messages + gradient_sync + optimizer_step + overhead;
   }
@@ -42,6 +43,7 @@ struct StepTerms {
 
 // The memory of the fullest device: the one with the highest upper bound, the first of equals.
 struct MemoryTerms {
+  // Position of the device in the pipeline, from 0, and its memory by kind.
   int stage_index = 0;
   MemoryItems items;
   // Upper bound at the accepted risk.
@@ -64,7 +66,8 @@ struct PlanTerms {
   MemoryTerms memory;
 };
 
-// Returns the terms of a plan. REQUIRES: `plan` satisfies `CheckPlanStructure` for the problem.
+// Returns the terms of a plan. REQUIRES, unchecked: `CheckPlanStructure`
+// (planner/check/plan_check.h) returns OK for it, and `costs` are those of `problem`.
 PlanTerms TermsOf(const PlanningProblem& problem, const CostModel& costs, const Plan& plan);
 
 // Two plans, compared term by term.
@@ -111,6 +114,7 @@ PlanningProblem WithMore(const PlanningProblem& problem, Resource resource, doub
 // The gain from more of a resource.
 struct Sensitivity {
   Resource resource = Resource::kMemory;
+  // How many times as much of the resource there is.
   double factor = 1.0;
   // Step of the unchanged plan with it.
   Seconds kept_step;

@@ -23,6 +23,7 @@ inline constexpr int kMaxJsonDepth = 64;
 
 // A value, which owns all values below it.
 struct JsonValue {
+  // The form of a value, which decides which of the members below have a meaning.
   enum class Type { kNull, kBoolean, kInteger, kNumber, kString, kArray, kObject };
 
   // Returns the first member of this name, or null if this value is no object or has no such
@@ -47,7 +48,9 @@ struct JsonValue {
   std::vector<JsonValue> items;
 };
 
+// Limits of one text, and the errors it gets. A text beyond a limit is refused.
 struct JsonLimits {
+  // Bytes of the text.
   size_t max_bytes = kMaxJsonBytes;
   // Arrays and objects inside one another.
   int max_depth = kMaxJsonDepth;

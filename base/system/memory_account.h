@@ -33,6 +33,7 @@ class MemoryAccount {
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   // Returns the largest value that `bytes` ever had, at least 0.
   int64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }
+  // Return the bytes above which the account is used up, and whether it is used up now.
   int64_t budget() const { return budget_; }
   bool IsUsedUp() const { return bytes() > budget_; }
 

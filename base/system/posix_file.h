@@ -51,7 +51,9 @@ class FileDescriptor {
   FileDescriptor& operator=(FileDescriptor&& other) noexcept;
   ~FileDescriptor() { Close(); }
 
+  // Returns whether a file is open.
   bool is_open() const { return value_ >= 0; }
+  // Returns the descriptor, which stays this object's; negative if nothing is open.
   int get() const { return value_; }
 
   // Returns the descriptor, which is the caller's from then on.
@@ -69,6 +71,7 @@ class FileDescriptor {
 // descriptor must block. Repeats writes that a signal interrupts.
 int WriteAll(int descriptor, absl::string_view contents);
 
+// The permissions of a file that `AtomicWrite` makes, and how safe it is after a crash.
 struct AtomicWriteOptions {
   // Permissions of the file, less those that the umask takes away unless `ignores_umask`.
   mode_t mode = 0666;
@@ -109,6 +112,7 @@ absl::Status SyncFolder(const std::string& folder);
 // no slash.
 std::string FolderOf(const std::string& path);
 
+// The limit of a file that `ReadFile` reads, and the kinds of file it accepts.
 struct ReadFileOptions {
   // Bytes; a file that has more is refused. Must be set, and be less than the largest size_t, which
   // is not checked.

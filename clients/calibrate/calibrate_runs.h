@@ -31,6 +31,7 @@ struct RunPrediction {
 
 // A run and a way to predict it.
 struct MeasuredRun {
+  // Name of the run in messages: the id of its row, or the name of its execution.
   std::string id;
   // The source named in the provenance: a data set, or a plan.
   std::string source;
@@ -48,7 +49,7 @@ struct MeasuredRun {
   //
   // If it fails, or lacks a value to compare, under the calibration that a fit starts from, the run
   // is skipped; under a later one, the fit avoids that one. The fit of step time starts from the
-  // base, and that of memory from the result for step time. REQUIRES: not empty.
+  // base, and that of memory from the result for step time. REQUIRES, unchecked: not empty.
   std::function<absl::StatusOr<RunPrediction>(const Calibration&)> predict;
 };
 
@@ -61,6 +62,7 @@ struct FittedCoefficient {
 // Residuals of the runs of one source, of one quantity.
 struct SourceResiduals {
   ResidualQuantity quantity = ResidualQuantity::kStepDuration;
+  // `MeasuredRun::source` of the runs, and their number.
   std::string source;
   int64_t run_count = 0;
   // Mean of |predicted / measured - 1| before and after.
@@ -70,6 +72,7 @@ struct SourceResiduals {
   double bias_after = 0.0;
 };
 
+// The start of a fit, and the origin that its result states.
 struct CalibrateRequest {
   // The calibration that the fit starts from and shrinks towards. Null: `Calibration::BuiltIn()`.
   std::shared_ptr<const Calibration> base;
@@ -81,6 +84,7 @@ struct CalibrateRequest {
   std::function<std::string(const std::string& source)> slice_rule_of;
 };
 
+// The fitted calibration, and how well it predicts the runs.
 struct CalibrateResult {
   Calibration calibration;
   // Those of step time first, then those of memory; residuals by source within each of the two.

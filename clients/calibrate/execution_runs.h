@@ -17,8 +17,8 @@
 namespace parplan::planctl {
 
 // Returns the executions that measured a step or a peak and have the prediction of it, as runs in
-// their order; the others are left out. REQUIRES: `base` and `others` are not null; the runs share
-// ownership of them.
+// their order; the others are left out. REQUIRES, unchecked: `base` and the pointers in `others`
+// are not null; the runs share ownership of them.
 //
 // The prediction is taken from the execution, so that no plan, model or profile is needed. It is
 // assumed to be proportional to the cluster's `time_factor` (step) and `activation_factor`

@@ -11,16 +11,20 @@ namespace parplan::accuracy {
 
 // Sets the values of `run`, whose id is set already, from `arguments` (names without leading
 // dashes); called by ReadPublishedRuns for rows whose `model.arch` is `megatron-args`. Faults of
-// `arguments` name the argument. Features that the planner cannot express (latent attention,
-// products of 8 bits or fewer, Mamba layers, ...) are appended to `run->beyond`.
+// `arguments` name the argument. Features that this reader does not read, though the
+// planner may have them (latent attention, products of 8 bits or fewer, Mamba layers, ...), are
+// appended to `run->beyond`.
 //
 // Model, degrees, sharding and recomputation are read as `planctl import megatron` reads them
 // (clients/import/megatron_layers.h, megatron_degrees.h), with that program's defaults; members
-// that are no such arguments are ignored, and so are those that the command refuses, except for
-// features as above. Experts that are padded to a capacity, and CUDA graphs of whole layers or
+// that are no such arguments are ignored, and so are those that the command refuses. Read although
+// the command refuses or skips them are features as above, `use-torch-fsdp2` (ZeRO-3), the old
+// names `encoder-seq-length` and `use-custom-fsdp`, and what decides the attention kernel and the
+// precision of gradients. Experts that are padded to a capacity, and CUDA graphs of whole layers or
 // steps, are settings of the runtime. The id may also show features, for example `mamba`. If no
-// argument gives the vocabulary, it is GPT-2's 50,257, or 30,522 if the id has `bert`; there is
-// dropout unless both rates are 0. After a fault the rest of `run` is not set.
+// argument gives the vocabulary, it is GPT-2's 50,257, or 30,522 if the id has `bert`, which
+// also makes the model an encoder; there is dropout unless both rates are 0. After a fault the rest
+// of `run` is not set.
 void ReadMegatronArguments(const RowFields& arguments, PublishedRun* run);
 
 }  // namespace parplan::accuracy

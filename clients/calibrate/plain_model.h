@@ -14,7 +14,8 @@ namespace parplan::accuracy {
 // `architecture` is the text of its member `arch`, empty if it has none. REQUIRES, unchecked: the
 // name of `run->model` and the source of `run` are set if the row has them. Values that the row
 // leaves out follow from `architecture` and the model's name. A size that none of these gives is a
-// fault of `fields`; features that the planner cannot express are appended to `run->beyond`.
+// fault that `fields` remembers (row_fields.h); features that the planner cannot express are
+// appended to `run->beyond`.
 void ReadPlainModel(const RowFields& fields, const std::string& architecture, PublishedRun* run);
 
 }  // namespace parplan::accuracy

@@ -17,6 +17,7 @@ namespace parplan::accuracy {
 
 // The prediction of a published run by PredictRun or a fake of a test.
 struct RunPrediction {
+  // Time of one step.
   Seconds step;
   // Range in which nine of ten measured steps lie; absent if the cost model gives none.
   std::optional<StepRange> step_range;
@@ -44,9 +45,10 @@ using RunPredictor = std::function<absl::StatusOr<RunPrediction>(const RunQuesti
 MemoryItems ItemsInView(const MemoryItems& items, MemoryView view);
 
 // Predicts with the cost model, from data sheets alone. A null `calibration` stands for the
-// built-in one. Pure, safe to call from any thread. REQUIRES: a question of `QuestionOf`. Returns
-// the errors of `PlanningProblem::Create` (planning_problem.h) and `CostModel::Create`
-// (cost_model.h): INVALID_ARGUMENT (SPEC_INVALID), or FAILED_PRECONDITION (PROFILE_MISSING).
+// built-in one. Pure, safe to call from any thread. REQUIRES, unchecked: `question` is one of
+// `QuestionOf` (run_problem.h). Returns the errors of `PlanningProblem::Create`
+// (planning_problem.h) and `CostModel::Create` (cost_model.h): INVALID_ARGUMENT (SPEC_INVALID), or
+// FAILED_PRECONDITION (PROFILE_MISSING).
 absl::StatusOr<RunPrediction> PredictRun(const RunQuestion& question,
                                          const std::shared_ptr<const Calibration>& calibration);
 

@@ -1,5 +1,7 @@
 // Turns the published runs that two slices select (run_slice.h) into measured runs, which the cost
-// model predicts later. `planctl calibrate` calls it.
+// model predicts later. `PublishedRuns` are those of published_run.h; `MeasuredRun`, of
+// calibrate_runs.h, is a run with its measured values and a function that predicts them. `planctl
+// calibrate` calls it.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_PUBLISHED_MEASURED_RUNS_H_
 #define PARPLAN_CLIENTS_CALIBRATE_PUBLISHED_MEASURED_RUNS_H_

@@ -19,9 +19,9 @@
 
 namespace parplan::accuracy {
 
-// The model that was trained. 0: the row leaves the value to the default in the comment. In runs of
-// `ReadPublishedRuns` the numbers of layers and heads, the hidden size, sequence and vocabulary are
-// at least 1.
+// The model that was trained. A value of 0 (or an absent one) means that the model has no such
+// part, unless the comment names the value that takes its place. In runs of `ReadPublishedRuns` the
+// numbers of layers and heads, the hidden size, sequence and vocabulary are at least 1.
 struct PublishedModel {
   std::string name;
   // Encoder layers (BERT) instead of decoder layers.
@@ -65,6 +65,7 @@ struct PublishedModel {
   int window_interval = 1;
 };
 
+// The devices and links of the run, in the words of its source.
 struct PublishedHardware {
   // The published name, for example `A100-SXM-80GB`.
   std::string device_name;
@@ -88,6 +89,7 @@ struct PublishedHardware {
   double memory_terabytes_per_second = 0.0;
 };
 
+// How the run divided the model and its samples over the devices.
 struct PublishedParallelism {
   int tensor_parallel_degree = 1;
   int pipeline_parallel_degree = 1;
@@ -115,6 +117,8 @@ struct PublishedParallelism {
 
 // Settings of the runtime in the row, apart from its name. Absent: the runtime's default.
 struct PublishedRuntime {
+  // The kernels of attention. Fields that begin with `overlap`, and `expandable_segments`, mean
+  // what those of `RuntimeTraits` (planner/model/runtime_traits.h) mean.
   std::optional<AttentionKernel> attention_kernel;
   std::optional<FlashKernel> flash_kernel;
   // Whether torch.compile is used, which makes one kernel of element-wise operations.
@@ -155,21 +159,24 @@ enum class MemoryView {
   // All of the device that is not free, as nvidia-smi shows it.
   kDeviceTotal = 4,
   // Like `kReservedMax`, but on the first rank: nanotron's benchmark writes the
-  // `max_memory_reserved` of
-  // rank 0 of the world (helpers.py, log_throughput), which is on the first stage.
+  // `max_memory_reserved` of rank 0 of the world (helpers.py, log_throughput), which is on the
+  // first stage.
   kReservedFirstRank = 5,
   // Like `kAllocatedMax`, but on the first rank: MLPerf's loggers write on rank 0 only (`get_rank()
-  // == 0`
-  // in the callbacks of the reference implementation of Llama 3.1).
+  // == 0` in the callbacks of the reference implementation of Llama 3.1).
   kAllocatedFirstRank = 6,
 };
 
+// One row of the file.
 struct PublishedRun {
+  // Name of the row, unique in the file, and the data set it belongs to.
   std::string id;
   std::string source;
   // The use of the row, in words of the file: rows of `memory-validation` count for memory only,
   // because their models are too small to say anything about time. Others are not interpreted.
   std::string split;
+  // The program that trained, in the words of the row, read by `RuntimeOf` (run_runtime.h); empty:
+  // not said.
   std::string framework;
   // Remarks of whoever wrote the row. Words such as `nvidia-smi` or `last rank` set the kind of
   // memory figure if `memory_view` is absent and the kind of `source` is not known.
@@ -211,17 +218,19 @@ struct PublishedRun {
   // The repository that publishes the run, as OWNER/NAME; empty: not said.
   std::string repository;
 
-  // Reasons why the planner can't express this run, one sentence per entry.
+  // Reasons why the run is not predicted, one sentence per entry.
   std::vector<std::string> beyond;
 };
 
 // A row that is not predicted.
 struct SkippedRun {
+  // `PublishedRun::id` and `PublishedRun::source`, and a sentence that says why.
   std::string id;
   std::string source;
   std::string reason;
 };
 
+// The rows of a file: those that can be predicted, and the others.
 struct PublishedRuns {
   std::vector<PublishedRun> runs;  // in the order of the file
   std::vector<SkippedRun> skipped;

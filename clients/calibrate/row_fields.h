@@ -19,10 +19,12 @@ namespace parplan::accuracy {
 // none.
 class RowFault {
  public:
+  // Remembers `fault`, a sentence, unless there is one already.
   void Add(const std::string& fault) {
     if (fault_.empty()) fault_ = fault;
   }
   const std::string& text() const { return fault_; }
+  // Returns whether no fault was found.
   bool ok() const { return fault_.empty(); }
 
  private:
@@ -36,8 +38,9 @@ class RowFields {
  public:
   using Names = std::initializer_list<const char*>;
 
-  // `prefix` is put before names in faults, for example `model.`. `object` may be null. REQUIRES:
-  // `object` and `fault` outlive the reader and those of its sections.
+  // `prefix` is put before names in faults, for example `model.`. `object` may be null. `fault` is
+  // not null. REQUIRES, unchecked: `object` and `fault` outlive the reader and those of its
+  // sections.
   RowFields(const nlohmann::json* object, std::string prefix, RowFault* fault)
       : object_(object), prefix_(std::move(prefix)), fault_(fault) {}
 
@@ -47,12 +50,14 @@ class RowFields {
 
   // Returns whether one of the members is there, also if it has a wrong type.
   bool Has(Names names) const { return Find(names, nullptr) != nullptr; }
-  // Return the value, or nothing if the member is absent or at fault. `Count` reads a whole number
-  // from `minimum` to 2^24.
+  // `Count` and the four functions below it return the value, or nothing if the member is absent or
+  // at fault. `Count` reads a whole number from `minimum` to 2^24.
   std::optional<int> Count(Names names, int minimum) const;
   // Reads a finite number above 0.
   std::optional<double> Number(Names names) const;
+  // Reads a text.
   std::optional<std::string> Text(Names names) const;
+  // Reads `true` or `false`.
   std::optional<bool> Flag(Names names) const;
   // Reads a list, not empty, of such numbers as `Count` reads.
   std::optional<std::vector<int>> Counts(Names names, int minimum) const;

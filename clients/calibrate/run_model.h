@@ -1,5 +1,5 @@
-// The model of a published run as the planner describes models. `QuestionOf` (run_problem.h) calls
-// it.
+// The model of a published run (a row of published_run.h) as the planner describes models.
+// `QuestionOf` (run_problem.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_MODEL_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_MODEL_H_

@@ -52,12 +52,11 @@ std::optional<std::vector<int>> LayersOfLayout(absl::string_view layout);
 // head. `stage_count` counts virtual stages: the pipeline degree times those of a device. The
 // numbers are those of `layers_per_stage` or else of a `layout` of the run with `|`, or else of
 // `SplitLayersByCost` or `SplitLayers`, for which embedding and head are one layer each if
-// `ends_count_as_layers`. A list
-// that adds up to two more than the layers of the model counts embedding and head, whatever
-// `ends_count_as_layers` says. `split` is `RunRuntime::stage_split`; the words `equal stages,
-// the last with fewer` in `layout` make it `kFromFront`, and costs are not asked if
-// `ends_count_as_layers`. Adds a sentence to `assumptions`,
-// which must not be null, if the run has no list and layers do not divide evenly.
+// `ends_count_as_layers`. A list that adds up to two more than the layers of the model counts
+// embedding and head, whatever `ends_count_as_layers` says. `split` is `RunRuntime::stage_split`;
+// the words `equal stages, the last with fewer` in `layout` make it `kFromFront`, and costs are not
+// asked if `ends_count_as_layers`. Adds a sentence to `assumptions`, which must not be null, if the
+// run has no list and layers do not divide evenly.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) naming `parallel.layout` for a `layout` with `|` that
 // `LayersOfLayout` cannot read; naming `parallel.layers_per_stage` if the list of either does not

@@ -45,7 +45,7 @@ int DevicesPerNode(const PublishedHardware& hardware, const DeviceDescription& d
 // (`Selene`); otherwise the device's usual links if NVLink connects all devices; otherwise the
 // device's links inside a node and the adapters that `hardware` describes; otherwise the usual
 // links of the device, with a sentence in `assumptions` if the job has several nodes. REQUIRES:
-// `DeviceOf` returned `device`.
+// `DeviceOf` returned `device`; aborts if the library has no usual links for its kind.
 FabricDescription FabricOf(const PublishedHardware& hardware, const DeviceDescription& device,
                            int devices_per_node, int device_count,
                            std::vector<std::string>* assumptions);

@@ -27,7 +27,8 @@ class AgentStream {
   // Makes a stream that begins with the first message that is sent, which must be a hello; does not
   // wait. `stub` is needed during this call alone.
   explicit AgentStream(v1::AgentService::StubInterface& stub);
-  // Cancels the stream and waits for its end. REQUIRES: neither `Receive` nor `Send` is running.
+  // Cancels the stream and waits for its end. REQUIRES, unchecked: neither `Receive` nor `Send` is
+  // running.
   ~AgentStream();
 
   AgentStream(const AgentStream&) = delete;
@@ -40,7 +41,7 @@ class AgentStream {
 
   // Waits for the next message, without a deadline. If the stream has ended, returns the error that
   // ended it (agent_service.proto), at every later call as well; UNAVAILABLE if the server ended it
-  // without an error. REQUIRES: called by one thread at a time.
+  // without an error. REQUIRES, unchecked: called by one thread at a time.
   absl::StatusOr<v1::ConnectAgentResponse> Receive();
 
   // Ends the stream at once: a `Receive` that waits returns CANCELLED, a `Send` that waits
@@ -64,7 +65,8 @@ class AgentClient {
  public:
   explicit AgentClient(std::shared_ptr<grpc::Channel> channel);
 
-  // Returns a stream that begins with the first message that the caller sends; does not wait.
+  // Returns a stream, never null, that begins with the first message that the caller sends; does
+  // not wait.
   std::unique_ptr<AgentStream> MakeStream();
   // Makes a stream and sends `hello` by it. Returns the stream whether or not a server answers,
   // which is known at the first `Receive`. Nothing but tests calls it: LeaseAgent sends its hello

@@ -15,6 +15,7 @@
 
 namespace parplan {
 
+// The address of the server, and how to reach it.
 struct ChannelOptions {
   // `HOST:PORT`, `unix:PATH`, `dns:///NAME:PORT` or `ipv4:A:P,B:P`. Calls go to the
   // replicas in turn, and only to those that report themselves as serving.

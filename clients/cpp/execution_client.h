@@ -16,8 +16,11 @@
 
 namespace parplan {
 
-// Methods and their errors are those of execution_service.proto; an error of the server carries its
-// `ErrorDetail`. Every call waits for its answer, at most `options.timeout`, then
+// Methods are those of execution_service.proto. Their errors are INVALID_ARGUMENT (SPEC_INVALID)
+// naming the field of the request, NOT_FOUND (RESOURCE_NOT_FOUND) for the plan or execution,
+// FAILED_PRECONDITION (PLAN_EXPIRED, EXECUTION_STATE), PERMISSION_DENIED (ROLE_REQUIRED),
+// RESOURCE_EXHAUSTED and the failures of the server's store; an error of the server carries its
+// `ErrorDetail` (base/error.h). Every call waits for its answer, at most `options.timeout`, then
 // DEADLINE_EXCEEDED. A call that ends with UNAVAILABLE (also if no server answers) or CANCELLED is
 // tried again, at most 4 attempts in all (retry.h). Safe to use from any thread.
 class ExecutionClient {
@@ -39,12 +42,17 @@ class ExecutionClient {
                                                    absl::Span<const v1::MeasuredWindow> windows,
                                                    const CallOptions& options = {});
 
+  // Close an execution as succeeded, or as failed for the reason in the request, and return it. One
+  // that was closed in the same way is returned as it is; one that was closed otherwise is
+  // FAILED_PRECONDITION (EXECUTION_STATE).
   absl::StatusOr<v1::Execution> Complete(const v1::CompleteExecutionRequest& request,
                                          const CallOptions& options = {});
   absl::StatusOr<v1::Execution> Fail(const v1::FailExecutionRequest& request,
                                      const CallOptions& options = {});
+  // Returns the execution of this name with what was predicted and measured of its stages.
   absl::StatusOr<v1::Execution> Get(const v1::GetExecutionRequest& request,
                                     const CallOptions& options = {});
+  // Returns one page of the executions of a plan, newest first, without their stages.
   absl::StatusOr<v1::ListExecutionsResponse> List(const v1::ListExecutionsRequest& request,
                                                   const CallOptions& options = {});
 

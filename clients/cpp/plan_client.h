@@ -14,11 +14,13 @@
 
 namespace parplan {
 
-// Methods and their errors are those of plan_service.proto; an error of the server carries its
-// `ErrorDetail`. Every call waits for its answer, at most `options.timeout`, then
-// DEADLINE_EXCEEDED. The server ends a search shortly before that with the best plan so far. A call
-// that ends with UNAVAILABLE (also if no server answers) or CANCELLED is tried again, at most 4
-// attempts in all (retry.h). Safe to use from any thread.
+// Methods are those of plan_service.proto. Their errors are INVALID_ARGUMENT (SPEC_INVALID) naming
+// the field of the request, NOT_FOUND (RESOURCE_NOT_FOUND), PERMISSION_DENIED (ROLE_REQUIRED),
+// those named at a method, RESOURCE_EXHAUSTED and the failures of the server's store; an error of
+// the server carries its `ErrorDetail` (base/error.h). Every call waits for its answer, at most
+// `options.timeout`, then DEADLINE_EXCEEDED. The server ends a search shortly before that with the
+// best plan so far. A call that ends with UNAVAILABLE (also if no server answers) or CANCELLED is
+// tried again, at most 4 attempts in all (retry.h). Safe to use from any thread.
 class PlanClient {
  public:
   // `channel` is one of `MakeChannel`; several clients may share it.
@@ -26,11 +28,17 @@ class PlanClient {
   // Takes a stub of a test.
   explicit PlanClient(std::unique_ptr<v1::PlanService::StubInterface> stub);
 
+  // Plans a job for every number of devices on offer, and returns an option for each with a
+  // recommendation; that nothing fits is an answer. Errors of a search: see `CreatePlan`, without
+  // NO_FEASIBLE_PLAN.
   absl::StatusOr<v1::ShapePlanResponse> ShapePlan(const v1::ShapePlanRequest& request,
                                                   const CallOptions& options = {});
 
-  // Fills in a new `request_id` if the request has none, so that all attempts of this call make the
-  // same plan. A caller that may repeat the call sets its own.
+  // Returns a signed plan for the question of the request. Fills in a new `request_id` if the
+  // request has none, so that all attempts of this call make the same plan. A caller that may
+  // repeat the call sets its own. Errors of a search are FAILED_PRECONDITION (PROFILE_MISSING,
+  // NO_FEASIBLE_PLAN, PLAN_EXPIRED), RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED,
+  // SEARCH_OUT_OF_MEMORY), DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) and INTERNAL (CHECK_FAILED).
   absl::StatusOr<v1::Plan> CreatePlan(v1::CreatePlanRequest request,
                                       const CallOptions& options = {});
 
@@ -43,14 +51,22 @@ class PlanClient {
       const std::function<void(const v1::SearchProgress&)>& on_progress,
       const CallOptions& options = {});
 
+  // Returns the stored plan of this name, expired or not.
   absl::StatusOr<v1::Plan> GetPlan(const v1::GetPlanRequest& request,
                                    const CallOptions& options = {});
+  // Returns one page of the plans of a cluster, newest first, without their specs, alternatives and
+  // memory fronts.
   absl::StatusOr<v1::ListPlansResponse> ListPlans(const v1::ListPlansRequest& request,
                                                   const CallOptions& options = {});
+  // Returns the server's verdict on a signed plan; a bad plan is a verdict and no error. Programs
+  // that run plans verify by themselves (`PlanVerifier`, proto/envelope/verifier.h).
   absl::StatusOr<v1::VerifyPlanResponse> VerifyPlan(const v1::VerifyPlanRequest& request,
                                                     const CallOptions& options = {});
+  // Returns the files of a plan for another program (exports/exporters.h). INVALID_ARGUMENT
+  // (SPEC_INVALID) if that program cannot run the plan.
   absl::StatusOr<v1::ExportPlanResponse> ExportPlan(const v1::ExportPlanRequest& request,
                                                     const CallOptions& options = {});
+  // Returns release, planners, limits and public keys of the server.
   absl::StatusOr<v1::Capabilities> GetCapabilities(const CallOptions& options = {});
 
  private:

@@ -26,11 +26,13 @@ std::vector<v1::UploadProfileRequest> UploadMessages(absl::string_view parent,
                                                      absl::string_view request_id,
                                                      const v1::Profile& profile);
 
-// Methods and their errors are those of profile_service.proto; an error of the server carries its
-// `ErrorDetail`. Every call waits for its answer, at most `options.timeout`, then
-// DEADLINE_EXCEEDED. A call that ends with UNAVAILABLE (also if no server answers) or CANCELLED is
-// tried again, at most 4 attempts in all (retry.h); `Delete` is tried once. Safe to use from any
-// thread.
+// Methods are those of profile_service.proto. Their errors are INVALID_ARGUMENT (SPEC_INVALID or
+// PROFILE_INVALID) naming the field of the request, NOT_FOUND (RESOURCE_NOT_FOUND),
+// PERMISSION_DENIED (ROLE_REQUIRED), RESOURCE_EXHAUSTED and the failures of the server's store; an
+// error of the server carries its `ErrorDetail` (base/error.h). Every call waits for its answer, at
+// most `options.timeout`, then DEADLINE_EXCEEDED. A call that ends with UNAVAILABLE (also if no
+// server answers) or CANCELLED is tried again, at most 4 attempts in all (retry.h); `Delete` is
+// tried once. Safe to use from any thread.
 class ProfileClient {
  public:
   // `channel` is one of `MakeChannel`; several clients may share it.
@@ -44,10 +46,15 @@ class ProfileClient {
   absl::StatusOr<v1::Profile> Upload(absl::string_view parent, const v1::Profile& profile,
                                      std::string request_id = "", const CallOptions& options = {});
 
+  // Returns the stored profile of this name.
   absl::StatusOr<v1::Profile> Get(const v1::GetProfileRequest& request,
                                   const CallOptions& options = {});
+  // Returns one page of the profiles of a cluster or of a node, newest first, without their
+  // measurements.
   absl::StatusOr<v1::ListProfilesResponse> List(const v1::ListProfilesRequest& request,
                                                 const CallOptions& options = {});
+  // Deletes the profile of this name. The one attempt may have deleted it although it returned
+  // UNAVAILABLE.
   absl::Status Delete(const v1::DeleteProfileRequest& request, const CallOptions& options = {});
 
  private:

@@ -29,7 +29,8 @@ absl::StatusOr<Response> CallUnaryOnce(Stub& stub,
   return response;
 }
 
-// Calls an idempotent method of a stub like CallUnaryOnce, with retries (retry.h).
+// Calls an idempotent method of a stub like CallUnaryOnce, with retries (retry.h). Returns the
+// answer, or the error of the last try.
 template <typename Stub, typename Request, typename Response>
 absl::StatusOr<Response> CallUnary(Stub& stub,
                                    grpc::Status (Stub::*method)(grpc::ClientContext*,

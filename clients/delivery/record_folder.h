@@ -26,6 +26,7 @@ class RecordFolder {
   // FAILED_PRECONDITION (STORE_UNAVAILABLE) naming the folder if it can't be used.
   static absl::StatusOr<std::unique_ptr<RecordFolder>> Open(const std::string& path);
 
+  // Returns the path given to `Open`.
   const std::string& path() const { return path_; }
 
   // Writes or replaces a record. Once it returns OK, the record survives a power cut. UNAVAILABLE

@@ -47,7 +47,8 @@ absl::StatusOr<TrustBundle> AcceptTrustBundle(absl::string_view text, std::strin
 // Reads a signed plan (DSSE, JSON) without verifying it. Parser: EnvelopeFromJson.
 absl::StatusOr<v1::SignedPlan> ReadEnvelopeFile(const std::string& path);
 
-// Reads a model or cluster file (docs/files.md). Parser: ParseJson, then `Create` of the value.
+// Reads a model or cluster file (docs/files.md). Parser: ParseJson, then `Create` of the value
+// (`ModelSpec`, `Topology`).
 absl::StatusOr<ModelSpec> ReadModelFile(const std::string& path);
 absl::StatusOr<Topology> ReadTopologyFile(const std::string& path);
 

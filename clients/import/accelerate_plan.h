@@ -30,6 +30,7 @@ struct AcceleratePlanOptions {
   std::optional<bool> recompute;
 };
 
+// The plan that was read, and what the reader assumed.
 struct AcceleratePlanImport {
   Plan plan;
   // Assumptions, one sentence per entry.

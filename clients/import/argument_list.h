@@ -26,6 +26,7 @@ enum class ArgumentKind {
   kRefused,  // any number; the argument is an error with the rule's reason
 };
 
+// The name of an argument, and what becomes of it.
 struct ArgumentRule {
   absl::string_view name;  // without dashes
   ArgumentKind kind;
@@ -55,7 +56,8 @@ class ArgumentList {
   // dashes.
   bool Has(absl::string_view name) const { return values_.count(std::string(name)) > 0; }
   // Return the value of an argument, or `fallback` if it is absent. `Text` returns several values
-  // with a blank between them. REQUIRES for `Count`, unchecked: the argument is of kCount.
+  // with a blank between them. REQUIRES for `Count`, unchecked: the argument is of kCount. REQUIRES
+  // for `Text`, unchecked: it is of kText or kTexts.
   int Count(absl::string_view name, int fallback) const;
   std::string Text(absl::string_view name, absl::string_view fallback) const;
   // Names of the ignored arguments, with dashes, in the order of the alphabet, joined by commas;

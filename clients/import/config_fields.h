@@ -118,6 +118,7 @@ class ConfigFields {
   // Returns whether the first error is that a field is absent.
   bool lacks_field() const { return lacks_field_; }
 
+  // Returns the name of the file, for errors that a caller makes itself.
   const std::string& file_name() const { return file_name_; }
 
   // The first error, INVALID_ARGUMENT (SPEC_INVALID) with file, `path` and field, and rule; OK if

@@ -26,6 +26,7 @@ struct DeepSpeedPlanOptions {
   std::optional<bool> recompute;
 };
 
+// The plan that was read, and what the reader assumed.
 struct DeepSpeedPlanImport {
   Plan plan;
   // Assumptions, one sentence per entry.

@@ -17,6 +17,8 @@ namespace parplan {
 // Facts beyond its sizes on which the parameters of a layer depend. Numbers without another unit
 // are parameters.
 struct LayerExtras {
+  // Whether the maps to queries, keys and values, the map to attention's output, and the
+  // feed-forward part have biases.
   bool query_key_value_bias = false;
   bool output_bias = false;
   bool feed_forward_bias = false;

@@ -24,6 +24,7 @@ enum class WindowedLayers { kAll, kAlternate, kAllButEverySixth, kAllButEveryFou
 // model and configuration classes of Hugging Face Transformers; docs/import.md says which parameter
 // counts were compared. A default `FamilyTraits` is a gated decoder with root-mean-square norms.
 struct FamilyTraits {
+  // The member `model_type` of the configurations of this family.
   absl::string_view model_type;
   // Three matrices in the feed-forward part, else two.
   bool is_gated = true;
@@ -42,6 +43,7 @@ struct FamilyTraits {
   bool has_embedding_norm = false;
   // Before the head's product stand a matrix as wide as the layers, an activation and a norm.
   bool has_dense_head = false;
+  // The head's product has a bias.
   bool has_head_bias = false;
   // Vectors as wide as the hidden size in the norms of a layer, scales and shifts counted apart,
   // and in the final norm.
@@ -84,6 +86,7 @@ struct FamilyTraits {
   bool has_state_norms = false;
   // The recurrence has heads (Mamba-2).
   bool has_state_space_heads = false;
+  // Width of the state of a state space if the configuration gives none.
   int state_space_state_size = 16;
 };
 

@@ -1,5 +1,6 @@
 // Reads the feed-forward part of a layer from a `config.json`: its width, and whether it has a
-// gate. `ReadTransformer` (transformer_config.h) calls it.
+// gate. Errors are left in `fields` (config_fields.h), whose caller asks for them.
+// `ReadTransformer` (transformer_config.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_FEED_FORWARD_CONFIG_H_
 #define PARPLAN_CLIENTS_IMPORT_FEED_FORWARD_CONFIG_H_

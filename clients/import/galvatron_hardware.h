@@ -22,6 +22,7 @@ struct GalvatronHardwareFiles {
   std::optional<NamedText> overlap;       // overlap_coefficient.json
   std::optional<NamedText> tables;        // sp_time_*.json
 
+  // Returns whether at least one file is given.
   bool any() const { return all_reduce || send_receive || overlap || tables; }
 };
 
@@ -32,6 +33,7 @@ struct GalvatronNodes {
   int devices_per_node = 0;
 };
 
+// The contents of the hardware files, as measurements of a profile.
 struct GalvatronHardware {
   GalvatronNodes nodes;
   // Sorted by collective, participants, stride and size; keys distinct.

@@ -21,6 +21,7 @@ namespace parplan {
 struct LayersOfModel {
   std::vector<LayerDefinition> definitions;
 
+  // Return the first definition, and the last one.
   const LayerDefinition& embedding() const { return definitions.front(); }
   const LayerDefinition& head() const { return definitions.back(); }
   // Returns the layer type of this number, from 0; REQUIRES, unchecked: below layer_type_count().

@@ -22,6 +22,7 @@ namespace parplan {
 // Memory of one layer. Megabytes are 2^20 bytes in all of these.
 struct GalvatronLayerMemory {
   int layer_type = 0;  // from 0
+  // Whether the ranks of a tensor group share the tokens of activations.
   bool sequence_parallel = false;
   int sequence_length = 0;  // tokens; 0: not in the file
   // fp32 bytes of the parameters of the whole layer.
@@ -37,6 +38,7 @@ struct GalvatronLayerMemory {
 
 // Memory of embedding, head, or both, by tensor-parallel degree.
 struct GalvatronOtherMemory {
+  // The layers whose memory it is: one of the two alone, or their sum.
   enum class Place { kBoth, kEmbedding, kHead };
   Place place = Place::kBoth;
   bool sequence_parallel = false;
@@ -49,6 +51,7 @@ struct GalvatronOtherMemory {
   bool differenced = false;
 };
 
+// The table that is read from one or two files.
 struct GalvatronMemory {
   std::vector<GalvatronLayerMemory> layers;
   std::vector<GalvatronOtherMemory> other;

@@ -18,6 +18,7 @@ namespace parplan {
 // `layertype_other_bsz8_seq[512,512]` (of embedding and head), or `layernum[2,4]_bsz8` (of a whole
 // forward pass).
 struct GalvatronTimeKey {
+  // The three forms of the key above.
   enum class Kind { kLayer, kOther, kWholeModel };
   Kind kind = Kind::kLayer;
   // Type of the layer; only for `kLayer`.
@@ -31,6 +32,7 @@ struct GalvatronTimeKey {
   // Part of the layer: `attention`, `mlp`, or empty for the whole.
   std::string part;
 };
+// Returns the parts of a key of a time file; nothing for any other text.
 std::optional<GalvatronTimeKey> ParseGalvatronTimeKey(absl::string_view key);
 
 // A block of raw memory, `{pp}_{tp}_{dp}[_c][_vtp][_sp]`: the parallel degrees, at least 1, of the
@@ -44,11 +46,14 @@ struct GalvatronMemoryBlock {
   bool vocabulary_tensor = false;
   bool sequence_parallel = false;
 };
+// Returns the degrees and flags of the name of a block; nothing for any other text.
 std::optional<GalvatronMemoryBlock> ParseGalvatronMemoryBlock(absl::string_view key);
 
 // A key in such a block: `layernum[1]_bsz8_seq2048_rank0_act_peak`, the megabytes (2^20 bytes) of
 // one rank of a model.
 struct GalvatronMemoryKey {
+  // Parameters, gradients and optimizer states; activations kept after a forward pass; the most
+  // that activations take.
   enum class Kind { kModelStates, kActivation, kActivationPeak };
   // `_ms`, `_act` or `_act_peak`.
   Kind kind = Kind::kModelStates;
@@ -60,6 +65,7 @@ struct GalvatronMemoryKey {
   std::vector<int> sequence_lengths;
   int rank = 0;
 };
+// Returns the parts of a key in a block; nothing for any other text.
 std::optional<GalvatronMemoryKey> ParseGalvatronMemoryKey(absl::string_view key);
 
 // Reads `512`, `[512,512]` or `512_512`; returns an empty list for anything else, also if a length
@@ -80,6 +86,7 @@ struct GalvatronFileName {
   // this or with memory_profiling_. It is all that stands there, perhaps sizes (hidden4096_head32).
   std::string model;
 };
+// Returns the facts in the name of a file; a name without any is no error.
 GalvatronFileName ParseGalvatronFileName(absl::string_view name);
 
 }  // namespace parplan

@@ -16,6 +16,7 @@
 
 namespace parplan {
 
+// Facts that strategy files leave open, and how to read them.
 struct GalvatronPlanOptions {
   // Devices of the job. 0: `world_size` of the file, or else the number in its name
   // (galvatron_names.h).
@@ -31,6 +32,7 @@ struct GalvatronPlanOptions {
   bool ulysses_as_data_parallel = false;
 };
 
+// The plan that was read, and what the reader assumed.
 struct GalvatronPlanImport {
   Plan plan;
   // Assumptions and keys that were ignored, one sentence per entry.

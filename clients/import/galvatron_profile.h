@@ -50,6 +50,7 @@ struct GalvatronFlags {
   std::optional<std::string> source;
 };
 
+// The contents of the files, in the messages of the contract.
 struct GalvatronImport {
   v1::Profile profile;
   // Absent if neither times, memory nor a model config was given.

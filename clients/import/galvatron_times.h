@@ -32,6 +32,7 @@ struct GalvatronOtherTime {
   bool differenced = false;
 };
 
+// The table that is read from one or two files.
 struct GalvatronTimes {
   // All positive, with distinct keys (layer_type, sequence_length, batch_size), sorted by them.
   std::vector<GalvatronLayerTime> layers;

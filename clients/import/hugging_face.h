@@ -19,6 +19,7 @@ namespace parplan {
 inline constexpr int kDefaultSequenceLength = 2048;
 inline constexpr int kLongestDefaultSequenceLength = 4096;
 
+// The model of a configuration, and what the reader assumed.
 struct HuggingFaceImport {
   v1::ModelSpec model;
   // Assumptions, one sentence per entry.

@@ -14,6 +14,7 @@
 
 namespace parplan {
 
+// The command of a script that starts the training program.
 struct LaunchCommand {
   // The program, a path that ends in `.py`.
   std::string program;

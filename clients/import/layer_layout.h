@@ -19,6 +19,7 @@ enum class LayerMixer { kAttention, kStateSpace, kNone, kOpaque };
 // One layer.
 struct LayerParts {
   LayerMixer mixer = LayerMixer::kAttention;
+  // The layer has a feed-forward part behind the mixer.
   bool has_feed_forward = true;
   // The feed-forward part is a mixture of experts.
   bool has_experts = false;

@@ -42,17 +42,24 @@ class LiteralReader {
   LiteralReader(const std::vector<LiteralToken>& tokens, LiteralLanguage language)
       : tokens_(tokens), language_(language) {}
 
+  // Returns the token at the place of reading, or `offset` tokens behind it; the last one
+  // (kFileEnd) beyond the end. It lives as long as the list.
   const LiteralToken& Peek(size_t offset = 0) const {
     return tokens_[std::min(place_ + offset, tokens_.size() - 1)];
   }
+  // Moves behind one token; stays at the last one.
   void Next() { place_ = std::min(place_ + 1, tokens_.size() - 1); }
+  // Returns whether a line, or the file, ends at the place of reading.
   bool IsAtLineEnd() const {
     return Peek().kind == LiteralTokenKind::kLineEnd || Peek().kind == LiteralTokenKind::kFileEnd;
   }
+  // Returns whether the file ends at the place of reading.
   bool IsAtFileEnd() const { return Peek().kind == LiteralTokenKind::kFileEnd; }
+  // Returns whether a statement ends at the place of reading: in Python also at a `;`.
   bool IsAtStatementEnd() const {
     return IsAtLineEnd() || (language_ == LiteralLanguage::kPython && Peek().Is(';'));
   }
+  // Passes over the rest of the line and its end.
   void SkipLine();
 
   // Reads a value up to a comma, a closing bracket or the end of the line. `target` names what it
@@ -67,6 +74,7 @@ class LiteralReader {
 
   // Notes a setting of a line.
   void NoteSetting(std::string path, const LiteralValue& value, int line);
+  // Returns the settings that were noted, in their order; may be called once.
   std::vector<LiteralSetting> TakeSettings() { return std::move(settings_); }
 
   // Remember a place, and return to it.

@@ -15,6 +15,7 @@
 
 namespace parplan {
 
+// A value that the text gives a name.
 struct LiteralSetting {
   // Names joined by dots. In TOML section and key: `parallelism.tensor_parallel_degree`. In Python
   // the class and the argument of a call (`ParallelismConfig.tensor_parallel_degree`), the class

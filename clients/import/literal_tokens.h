@@ -12,6 +12,7 @@
 
 namespace parplan {
 
+// The kinds of words.
 enum class LiteralTokenKind {
   kName,     // letters, digits and underscores; in TOML also dashes
   kNumber,   // digits and what may follow them in numbers; not yet checked; its sign is a mark
@@ -23,17 +24,21 @@ enum class LiteralTokenKind {
   kFileEnd,
 };
 
+// A word, with its place in the file.
 struct LiteralToken {
   LiteralTokenKind kind = LiteralTokenKind::kFileEnd;
+  // The characters of the word.
   std::string text;
   // Place in the file: line from 1, column from 0 in bytes (a tab is one).
   int line = 1;
   int column = 0;
 
+  // Return whether the word is this mark, and whether it is this name.
   bool Is(char mark) const { return kind == LiteralTokenKind::kMark && text[0] == mark; }
   bool IsName(const char* name) const { return kind == LiteralTokenKind::kName && text == name; }
 };
 
+// The language of a text, on which words and values depend.
 enum class LiteralLanguage { kToml, kPython };
 
 // Returns the words of `file`, kFileEnd last. Ends of lines inside brackets, empty lines and

@@ -11,6 +11,7 @@
 
 namespace parplan {
 
+// The strategy of the layers, as far as the arguments give it.
 struct MegatronDegrees {
   int tensor = 1;
   int context = 1;

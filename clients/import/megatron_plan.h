@@ -16,6 +16,7 @@
 
 namespace parplan {
 
+// The plan that was read, and what the reader assumed.
 struct MegatronPlanImport {
   Plan plan;
   // Assumptions, one sentence per entry.

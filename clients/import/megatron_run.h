@@ -22,6 +22,7 @@ namespace parplan {
 inline constexpr char kMegatronRuntime[] = "megatron-core";
 inline constexpr char kMegatronNarrowRuntime[] = "megatron-core-fp8";
 
+// Facts that the caller knows better than the text.
 struct MegatronRunOptions {
   // Ranks of the job. Above 0 it takes precedence over a launch script, with a note if that has
   // others. 0: those that the script gives torchrun; arguments and YAML give none. A number below 0
@@ -34,6 +35,7 @@ struct MegatronRunOptions {
   ModelFlags flags;
 };
 
+// The model and the plan of the run, and what the reader assumed.
 struct MegatronRunImport {
   v1::ModelSpec model;
   Plan plan;

@@ -12,6 +12,7 @@
 
 namespace parplan {
 
+// The settings of a YAML file as arguments.
 struct MegatronYaml {
   // Words of the command line, names with their dashes and values apart. Whether they are known is
   // left to ArgumentList::FromWords.

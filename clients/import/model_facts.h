@@ -64,6 +64,7 @@ inline constexpr absl::string_view kWindowSuffix = "-window";
 // An embedding, runs of transformer layers and a head. Its input is words
 // (`vocabulary_size`) or image patches (`patch_value_count`, `class_count`).
 struct ModelFacts {
+  // The model's name, and its runs in order. Sizes that nothing has given are 0.
   std::string model_id;
   std::vector<TransformerRunFacts> runs;
   int vocabulary_size = 0;
@@ -81,6 +82,7 @@ struct ModelFacts {
 // The user's flags; every field takes precedence over files, unless it is absent or an empty list.
 // Scalars hold for all runs.
 struct ModelFlags {
+  // The fields of `ModelFacts` and of its runs with these names.
   std::optional<std::string> model_id;
   std::optional<v1::LayerKind> layer_kind;
   std::vector<int> layer_counts;      // one a run

@@ -17,8 +17,11 @@ namespace parplan {
 
 // The statement of Python that begins at column 0, to which the lines under it belong.
 struct PythonBlock {
+  // A definition of a function or class, or an `if`, `for`, `while`, `try` or `with`; `kNone` for
+  // any other statement.
   enum class Kind { kNone, kFunction, kClass, kCondition };
   Kind kind = Kind::kNone;
+  // Name of the function or class; empty for other kinds.
   std::string name;
   // Column of the body; -1 before its first line.
   int indent = -1;
@@ -35,6 +38,7 @@ class PythonStatements {
 
   // Returns false if there is no such function.
   bool Read();
+  // Returns the settings that `Read` found, in their order; may be called once.
   std::vector<LiteralSetting> TakeSettings() { return reader_.TakeSettings(); }
 
  private:

@@ -14,6 +14,7 @@
 
 namespace parplan {
 
+// The recurrence of a layer, and its parameters that no size gives.
 struct StateSpaceFacts {
   StateSpace space;
   // Parameters of one layer beyond those that the sizes give: biases, further norms. Negative if

@@ -14,6 +14,7 @@
 
 namespace parplan {
 
+// The contents of the two files.
 struct TorchPlanImport {
   // The format of the file.
   TorchPlanFormat format = TorchPlanFormat::kFsdp2;

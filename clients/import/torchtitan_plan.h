@@ -20,6 +20,7 @@ namespace parplan {
 // The runtime under which plans of torchtitan are predicted.
 inline constexpr char kTorchtitanRuntime[] = "fsdp";
 
+// The plan that was read, and what the reader assumed.
 struct TorchtitanPlanImport {
   Plan plan;
   // Assumptions, one sentence per entry.
@@ -45,6 +46,7 @@ absl::StatusOr<TorchtitanPlanImport> ImportTorchtitanPlan(const NamedText& confi
                                                           absl::string_view function,
                                                           const ModelSpec& model, int device_count);
 
+// The model that was read, and what the reader assumed.
 struct TorchtitanModelImport {
   v1::ModelSpec model;
   // Assumptions, one sentence per entry.

@@ -20,6 +20,7 @@
 
 namespace parplan {
 
+// The activation checkpointing that a file chooses.
 enum class TorchtitanRecomputation {
   kDefault,  // not said
   kNone,

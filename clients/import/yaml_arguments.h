@@ -22,7 +22,7 @@ bool IsYamlListItem(const YamlScalar& scalar);
 // each other, from lists in brackets on one line, or one by one. Not thread-safe.
 class YamlListArguments {
  public:
-  // REQUIRES: `words` is not null and outlives this.
+  // REQUIRES, unchecked: `words` is not null and outlives this.
   explicit YamlListArguments(std::vector<std::string>* words) : words_(words) {}
 
   // Appends a value of `argument`, which has its dashes: all items of a list in brackets, without

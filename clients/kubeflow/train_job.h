@@ -39,6 +39,7 @@ inline constexpr char kPatchManager[] = "parplan.io/recommend";
 // Longest text that is read, in bytes. The largest object that an API server stores is smaller.
 inline constexpr size_t kMaxTrainJobBytes = size_t{4} << 20;
 
+// The fields of a TrainJob that the recommender needs.
 struct TrainJob {
   // `namespace/name`, or the name alone. For messages.
   std::string name;

@@ -18,6 +18,7 @@
 
 namespace parplan::sidecar {
 
+// How long the forwarder waits between two tries.
 struct ForwarderOptions {
   // Pause between two tries: doubles from the first to the longest, and is multiplied by a random
   // factor from 0.5 to 1, so that sidecars do not all come back at once. Not measured: 1 s is
@@ -40,13 +41,13 @@ class Forwarder {
   // may be null.
   using Observer = std::function<void(const JournalTask&, const absl::Status&, bool may_retry)>;
 
-  // Starts the thread. REQUIRES: `journal` outlives the forwarder and has no other one; `deliver`
-  // is not null.
+  // Starts the thread. REQUIRES, unchecked: `journal` outlives the forwarder and has no other one;
+  // `deliver` is not null.
   Forwarder(WindowJournal& journal, Deliver deliver, ForwarderOptions options = {},
             Observer observer = nullptr);
   // Interrupts the journal, which then gives no more tasks, and ends after the task that is being
   // tried, or the window of it if they are sent one by one; what was not sent stays on disk.
-  // REQUIRES: no `Flush` is running.
+  // REQUIRES, unchecked: no `Flush` is running.
   ~Forwarder();
 
   // Tries at once, pausing at most `first_pause` between tries, and waits until the journal is
@@ -83,7 +84,7 @@ class Forwarder {
 // Returns whether another try can succeed. False for INVALID_ARGUMENT, NOT_FOUND,
 // FAILED_PRECONDITION, UNIMPLEMENTED, and RESOURCE_EXHAUSTED with UPLOAD_TOO_LARGE. True for every
 // other error: the server could not be reached, was busy or failed itself, or a certificate or role
-// may be put right. REQUIRES: not OK.
+// may be put right. True for OK as well.
 bool MayRetry(const absl::Status& status);
 
 }  // namespace parplan::sidecar

@@ -14,6 +14,7 @@
 
 namespace parplan::sidecar {
 
+// Facts that the files must state and the plan does not have.
 struct PlanFilesOptions {
   // The folder in which the containers of the pod find the files, and the path of the trust bundle,
   // as `plan.env` names them to the job.

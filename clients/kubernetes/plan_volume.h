@@ -14,6 +14,7 @@
 
 namespace parplan::sidecar {
 
+// A file of a generation: its name and its contents.
 struct VolumeFile {
   // ASCII letters, digits, `.`, `-` and `_`, at least one; no leading dot. Or two such names with a
   // `/` between them, for a file in a folder. `generation` is taken by the volume itself.
@@ -31,8 +32,8 @@ struct VolumeFile {
 //
 // so a reader that opens several files looks up `.current` first and reads below it. The previous
 // generation stays until the next one is written, for readers that have opened it. A link whose
-// file the current generation does not have is removed. Not thread-safe. REQUIRES: one writer of a
-// folder at a time; readers need no lock.
+// file the current generation does not have is removed. Not thread-safe. REQUIRES, unchecked: one
+// writer of a folder at a time; readers need no lock.
 class PlanVolume {
  public:
   // Makes the folder if it is missing, and removes what a writer that was killed has left, as far

@@ -11,8 +11,8 @@
 namespace parplan::sidecar {
 
 // Serves until SIGTERM or SIGINT, then sends what waits, and abandons at the server the executions
-// that still run. main.cc calls it with flags of `ReadFlags`. REQUIRES: `signals` has both, and is
-// blocked in all threads.
+// that still run. main.cc calls it with flags of `ReadFlags`. REQUIRES, unchecked: `signals` has
+// both, and is blocked in all threads.
 //
 // OK if the server has everything that the job reported. UNAVAILABLE (STORE_UNAVAILABLE) if some of
 // it could not be sent within `flags.drain_time`: it stays in the state folder. FAILED_PRECONDITION

@@ -17,6 +17,7 @@ namespace parplan::sidecar {
 // The values of the flags. `ReadFlags` checks them, but looks at no file and asks no server.
 // Durations are above 0.
 struct SidecarFlags {
+  // `parplan-sidecar init` and `parplan-sidecar run`.
   enum class Command { kInit, kRun };
   Command command = Command::kInit;
   ChannelOptions server;

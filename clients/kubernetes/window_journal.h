@@ -29,6 +29,7 @@ namespace parplan::sidecar {
 // The next thing to send to the server about one execution: open it, send windows, close it as the
 // job did, or say that its job has stopped reporting.
 struct JournalTask {
+  // The four things, in the order in which the head of this struct names them.
   enum class Kind { kOpen, kSend, kClose, kAbandon };
   Kind kind = Kind::kOpen;
   // The request of the job; its request id is the key here.
@@ -47,6 +48,8 @@ struct JournalTask {
 // Counts since this process opened the folder; windows that an earlier process left count as
 // received.
 struct JournalCounts {
+  // Windows that were stored in the folder, those that the server then took, and those that still
+  // wait.
   int64_t received_window_count = 0;
   int64_t forwarded_window_count = 0;
   // Windows that the server will never take, or whose record was damaged after it had been stored.
@@ -99,9 +102,9 @@ class WindowJournal {
   absl::StatusOr<v1::Execution> Get(absl::string_view name) const;
 
   // Waits for something to send, at most `timeout`; returns nothing then and after `Interrupt`.
-  // REQUIRES: one thread forwards, and calls one of `Done`, `Refuse` and `RefuseSome` at most once
-  // for each task. If it calls none, as for an error that may pass, a later call returns the task
-  // again.
+  // REQUIRES, unchecked: one thread forwards, and calls one of `Done`, `Refuse` and `RefuseSome` at
+  // most once for each task. If it calls none, as for an error that may pass, a later call returns
+  // the task again.
   std::optional<JournalTask> Next(absl::Duration timeout);
   // Records that the server took the task of `Next`; for kOpen `execution` is the server's name.
   void Done(const std::string& execution = "");
@@ -109,8 +112,8 @@ class WindowJournal {
   // an execution that can't be opened. After a refusal of another task than kSend, and with
   // `is_closed`, the execution counts as failed: `Append` takes no other windows of it.
   void Refuse(bool is_closed = false);
-  // Records that the server refused `refused` of the task's windows, and took the others. REQUIRES:
-  // the task is kSend.
+  // Records that the server refused `refused` of the task's windows, and took the others. REQUIRES,
+  // unchecked: the task is kSend.
   void RefuseSome(absl::Span<const v1::MeasuredWindow> refused);
 
   // Records that no more reports come: running executions are abandoned at the server, after all

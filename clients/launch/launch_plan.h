@@ -43,6 +43,8 @@ struct LaunchOptions {
 // A node of the job, with the ranks first_rank to first_rank + device_count - 1. Ranks count from 0
 // through the nodes in their order.
 struct LaunchNode {
+  // The name that the plan or `LaunchOptions::node_names` gives the node, else `node-0`, `node-1`
+  // and so on.
   std::string name;
   int first_rank = 0;
   int device_count = 0;
@@ -60,6 +62,7 @@ class LaunchPlan {
   static absl::StatusOr<LaunchPlan> Create(const VerifiedPlan& verified, const ModelSpec& model,
                                            const Topology& topology, LaunchOptions options = {});
 
+  // Returns the number of ranks of the job, one for each device of the plan.
   int rank_count() const { return plan_.device_count; }
   // The nodes in rank order; at least one.
   const std::vector<LaunchNode>& nodes() const { return nodes_; }

@@ -13,8 +13,8 @@
 
 namespace parplan {
 
-// Names and values in the order of output. REQUIRES: each name occurs once and is one that shells
-// accept; nothing checks that.
+// Names and values in the order of output. REQUIRES, unchecked: each name occurs once and is one
+// that shells accept.
 using LaunchVariables = std::vector<std::pair<std::string, std::string>>;
 
 // Returns a line `NAME=VALUE` per variable, without quotes, for a program that splits each line at

@@ -85,6 +85,7 @@ std::string Swatch(absl::string_view css);
 // An entry of a legend. An entry without a class has no square and explains the words on bars, so
 // it is shown on wide pages only.
 struct LegendEntry {
+  // Class of the style sheet that colours the square; empty for none.
   std::string css;
   std::string text;
 };

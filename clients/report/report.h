@@ -28,6 +28,7 @@ struct ReportRival {
 
 // An alternative plan of the same search.
 struct PlanBeside {
+  // The plan, and the prediction for it.
   Plan plan;
   Seconds step;
   double samples_per_second = 0.0;

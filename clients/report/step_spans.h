@@ -20,10 +20,13 @@
 
 namespace parplan::report {
 
-// The kinds of spans, which are drawn in different colours.
+// The kinds of spans, which are drawn in different colours: passes, messages between stages, the
+// synchronisation of gradients, the step of the optimizer, and the step as a whole.
 enum class SpanKind { kForward, kBackward, kMessage, kGradients, kOptimizer, kStep };
 
+// A piece of the step in which devices do one thing.
 struct StepSpan {
+  // Name for people, for example in the tooltip of a bar.
   std::string name;
   SpanKind kind = SpanKind::kStep;
   // Place of the devices in the pipeline, counted from 0.
@@ -49,8 +52,9 @@ inline constexpr int64_t kMaxTracedPasses = 1'000'000;
 // `kMaxTracedPasses` passes.
 //
 // With virtual stages the passes of a device are drawn equally long, because a prediction has only
-// their sums; the other spans may then all end before the whole step does. REQUIRES: as
-// `VirtualStageTimes`.
+// their sums; the other spans may then all end before the whole step does. REQUIRES, unchecked: the
+// prediction has an entry for each stage or, with virtual stages, for each device in a row
+// (`VirtualStageTimes`, stage_times.h).
 absl::StatusOr<std::vector<StepSpan>> PredictedSpans(const Plan& plan, const Prediction& prediction,
                                                      bool blocking_messages);
 

@@ -17,6 +17,7 @@
 
 namespace parplan::slurm {
 
+// The outcome of a job's wish for a plan.
 enum class Outcome {
   // The plan is in the spool.
   kPlanned,
@@ -27,9 +28,10 @@ enum class Outcome {
   // controller may not read.
   kRefused,
 };
-// Returns `planned`, `away` or `refused`.
+// Returns `planned`, `away` or `refused`, which lives as long as the program.
 const char* OutcomeName(Outcome outcome);
 
+// The result of `PreparePlan`, for the log, the comment of the job, and the decision about it.
 struct Answer {
   Outcome outcome = Outcome::kAway;
   // One line for people: the name of the plan and how long it took, or the reason why there is

@@ -40,8 +40,8 @@ struct JobBundle {
 std::string BundlePath(const std::string& spool_dir, const std::string& job_id);
 
 // Creates or replaces the file, whole or not at all, readable by all, in a folder that exists.
-// Returns the errors of WriteDurably (proto/envelope/durable_file.h). REQUIRES: one writer at a
-// time.
+// Returns the errors of WriteDurably (proto/envelope/durable_file.h). REQUIRES, unchecked: one
+// writer at a time.
 absl::Status WriteBundle(const std::string& spool_dir, const JobBundle& bundle);
 // Reads the file. NOT_FOUND if there is none, DATA_LOSS if it names another job, both without a
 // reason, and the errors of ReadText and `JobBundle::FromJson`.

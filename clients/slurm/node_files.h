@@ -31,6 +31,7 @@ using NodeFiles = std::map<std::string, std::string>;
 
 // The node and job of the files, and the folder they will be in.
 struct NodeOfJob {
+  // Name of the cluster, Slurm's id of the job, and Slurm's name of the node.
   std::string cluster;
   std::string job_id;
   std::string node_name;
@@ -58,7 +59,8 @@ NodeFiles RefusalFiles(const std::string& why);
 // is none for a moment), and makes its parents. Everybody may read the files. A folder beside it,
 // with `.new` at the end of its name, is used and removed. FAILED_PRECONDITION if the parent
 // belongs to another user or users other than its owner may write to it, UNAVAILABLE naming what
-// could not be written; neither has a reason. REQUIRES: one writer of a folder at a time.
+// could not be written; neither has a reason. REQUIRES, unchecked: one writer of a folder at a
+// time.
 absl::Status WriteNodeFiles(const std::string& folder, const NodeFiles& files);
 // Removes the folder if it exists; UNAVAILABLE if that fails.
 absl::Status RemoveNodeFiles(const std::string& folder);

@@ -33,6 +33,7 @@
 
 namespace parplan {
 
+// The tools and settings with which a rank runs plans.
 struct ApplierSetting {
   // This rank's device, handle to its job, and tokens; all outlive the applier. The job has as many
   // ranks as plans have devices.
@@ -62,6 +63,7 @@ struct ApplierSetting {
 // meanwhile runs on.
 class PlanApplier {
  public:
+  // How far the applier has come; see the head of the file.
   enum class State { kVerified, kPrepared, kRunning, kDone, kFailed };
 
   // REQUIRES, unchecked: the pointers of `setting` are not null.
@@ -100,9 +102,11 @@ class PlanApplier {
   // Ends the job for all ranks, for the caller's reason `why`: ABORTED everywhere.
   void Abort(const std::string& why);
 
+  // Returns the present state.
   State state() const { return state_; }
   // OK, or why the state is `kFailed`.
   const absl::Status& failure() const { return failure_; }
+  // Returns the plan that runs now: the last one that `Swap` took, else that of the constructor.
   const CheckedPlan& plan() const { return plan_; }
   // Number of steps so far, under all plans.
   int64_t step_count() const { return step_count_; }

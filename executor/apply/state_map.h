@@ -22,9 +22,10 @@ namespace parplan {
 class ParameterNumbers {
  public:
   explicit ParameterNumbers(const ModelSpec& model);
-  // Returns the number of the first element of a tensor of a layer. REQUIRES (PARPLAN_CHECK): the
-  // layer has it.
+  // Returns the number of the first element of a tensor of a layer. REQUIRES: the layer has it;
+  // aborts otherwise.
   int64_t Of(int layer_index, const std::string& tensor) const;
+  // Returns the number of parameters of the model; numbers are 0 to below this.
   int64_t count() const { return count_; }
 
  private:
@@ -51,6 +52,8 @@ std::vector<HeldRun> RunsOf(const RankProgram& program, const ModelSpec& model,
 
 // Elements that move from one part of a layer to another, on this rank or another.
 struct StateTransfer {
+  // The rank that holds the elements now; `layer_slot` and `offset` (`HeldRun`) of the first one
+  // there and at its new place; and the number of elements.
   int from_rank = 0;
   int from_slot = 0;
   int64_t from_offset = 0;

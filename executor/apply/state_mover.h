@@ -20,6 +20,7 @@ namespace parplan {
 
 // The state of one kind that a rank holds.
 struct HostState {
+  // Bytes of one element.
   int64_t element_size = 0;
   // [index of the layer on the rank, as HeldRun::layer_slot] bytes of this rank's part. Layers
   // without elements may be missing at the end.

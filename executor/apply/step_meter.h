@@ -31,7 +31,9 @@ namespace parplan {
 // whose ranks ascend by one stride, and none on an asynchronous device.
 class StepMeter : public TrainerObserver {
  public:
+  // The quantities to measure, and the clock.
   struct Options {
+    // This rank's number in the job, which windows state.
     int rank = 0;
     // Steps of a window, at least 1, which is not checked.
     int window_step_count = 10;
@@ -42,6 +44,7 @@ class StepMeter : public TrainerObserver {
     LayerKernels* kernels = nullptr;
     // StepWindow::context_memory of the windows.
     Bytes context_memory;
+    // The clock; not empty.
     std::function<absl::Duration()> now = SteadyNow;
   };
   // `pool` outlives it.

@@ -53,6 +53,7 @@ struct CollectiveSamples {
   friend bool operator==(const CollectiveSamples&, const CollectiveSamples&) = default;
 };
 
+// The measurements of one rank over consecutive steps.
 struct StepWindow {
   // Rank of the job.
   int rank = 0;
@@ -73,7 +74,10 @@ struct StepWindow {
   // Ordered by operation, participants, stride and size.
   std::vector<CollectiveSamples> collectives;
 
+  // Returns the time of a phase in one step.
   absl::Duration operator[](StepPhase phase) const { return phases[static_cast<int>(phase)]; }
+  // Returns the memory that the device held at most for this rank: arrays, and what is beside them
+  // if that is known.
   Bytes peak_memory() const { return memory_at_peak.Total() + context_memory; }
 };
 

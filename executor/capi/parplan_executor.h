@@ -51,6 +51,7 @@ int32_t parplan_executor_abi(void);
 /* Returns the release for messages, for example "0.1.0". */
 const char* parplan_executor_release(void);
 
+/* The result of a call. */
 typedef enum parplan_status {
   PARPLAN_OK = 0,
   /* An argument or a file breaks a rule, or this library cannot describe the plan. */
@@ -64,6 +65,7 @@ typedef enum parplan_status {
   PARPLAN_INTERNAL = 4
 } parplan_status;
 
+/* An error of a call, filled in only if the call fails. */
 typedef struct parplan_error {
   /* A parplan_status. */
   int32_t code;
@@ -74,6 +76,8 @@ typedef struct parplan_error {
   char text[1024];
 } parplan_error;
 
+/* Handles: to a verified plan, to the program of one of its ranks, and to a report of measurements.
+ * Each is made by a function below and freed by its own. */
 typedef struct parplan_plan parplan_plan;
 typedef struct parplan_rank parplan_rank;
 typedef struct parplan_report parplan_report;
@@ -84,6 +88,7 @@ typedef struct parplan_text {
   size_t size;
 } parplan_text;
 
+/* What a plan is loaded from. The texts are needed during the call alone. */
 typedef struct parplan_source {
   size_t size;
   /* Contents of files: signed plan (DSSE, JSON), trust bundle (JWKS), model, cluster. */
@@ -105,12 +110,14 @@ int32_t parplan_plan_load(const parplan_source* source, parplan_plan** plan, par
 /* Frees a plan, after its ranks and reports; does nothing for NULL. */
 void parplan_plan_free(parplan_plan* plan);
 
+/* The order of the passes of micro-batches on each rank. */
 typedef enum parplan_schedule {
   PARPLAN_SCHEDULE_1F1B = 1,
   PARPLAN_SCHEDULE_GPIPE = 2,
   PARPLAN_SCHEDULE_INTERLEAVED = 3
 } parplan_schedule;
 
+/* The facts of a whole plan, and its prediction. */
 typedef struct parplan_plan_info {
   size_t size;
   /* clusters/{cluster}/plans/{plan} */
@@ -131,9 +138,12 @@ typedef struct parplan_plan_info {
   int64_t expire_time;
 } parplan_plan_info;
 
+/* Fills in the facts of the whole plan. */
 int32_t parplan_plan_get_info(const parplan_plan* plan, parplan_plan_info* info,
                               parplan_error* error);
 
+/* What the data- and context-parallel ranks of a layer divide among them: nothing, the optimizer
+ * states (ZeRO-1), the gradients too (ZeRO-2), the parameters too (ZeRO-3, FSDP). */
 typedef enum parplan_sharding {
   PARPLAN_SHARDING_NONE = 1,
   PARPLAN_SHARDING_OPTIMIZER = 2,
@@ -141,17 +151,21 @@ typedef enum parplan_sharding {
   PARPLAN_SHARDING_PARAMETERS = 4
 } parplan_sharding;
 
+/* What a layer computes again in its backward pass: nothing, all of it, or parts of it. */
 typedef enum parplan_recompute {
   PARPLAN_RECOMPUTE_NONE = 1,
   PARPLAN_RECOMPUTE_FULL = 2,
   PARPLAN_RECOMPUTE_SELECTIVE = 3
 } parplan_recompute;
 
+/* How ranks that share the tokens of a sample attend to all of them: keys and values go round a
+ * ring, or all-to-alls trade tokens for heads (DeepSpeed-Ulysses). */
 typedef enum parplan_context_kind {
   PARPLAN_CONTEXT_RING = 1,
   PARPLAN_CONTEXT_ULYSSES = 2
 } parplan_context_kind;
 
+/* The strategy of one layer, and the ranks it is on. Degrees are at least 1. */
 typedef struct parplan_layer {
   size_t size;
   /* Stage of the plan, counted from 0 over the whole model, and its ranks: first_rank to
@@ -177,9 +191,13 @@ typedef struct parplan_layer {
 int32_t parplan_plan_get_layer(const parplan_plan* plan, int32_t layer, parplan_layer* out,
                                parplan_error* error);
 
+/* Ranks that communicate with each other for one purpose. */
 typedef struct parplan_group {
   size_t size;
-  /* "tensor", "context", "gradient", "stage", "forward N", "backward N", "tied", "loss". */
+  /* "tensor" and "context": ranks that share the matrices, or the tokens, of a layer. "gradient":
+   * ranks with the same part of the parameters. "stage": all ranks of a stage, which move
+   * activations between layouts. "forward N" and "backward N": messages between stages N and N + 1.
+   * "tied": the embedding and the head that share a table. "loss": the sum of the loss. */
   const char* purpose;
   /* Ranks of the job, in order. */
   const int32_t* ranks;

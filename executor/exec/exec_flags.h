@@ -10,6 +10,8 @@
 
 namespace parplan {
 
+// The values of the flags. Negative numbers, and others that make no sense, are refused by
+// `ParseFlags`.
 struct ExecFlags {
   // Paths of files; the last four may be empty: synthetic tokens, no results, no second plan, links
   // as they are.

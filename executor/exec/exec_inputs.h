@@ -20,6 +20,7 @@
 
 namespace parplan {
 
+// The contents of the files, read and checked.
 struct ExecInputs {
   CheckedPlan plan;
   // Absent if the flags name none.

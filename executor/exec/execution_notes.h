@@ -1,6 +1,7 @@
 // Notes by which rank 0 of parplan-exec reports its executions to its launcher, so that the
-// launcher can close them at the server if the rank is killed. Rank 0 writes notes
-// (rank_run.cc), and the launcher reads them (main.cc).
+// launcher can close them at the server if the rank is killed. A note is a line, `opened` or
+// `closed` and the name of the execution. Rank 0 writes notes (rank_run.cc), and the launcher reads
+// them (main.cc).
 
 #ifndef PARPLAN_EXECUTOR_EXEC_EXECUTION_NOTES_H_
 #define PARPLAN_EXECUTOR_EXEC_EXECUTION_NOTES_H_
@@ -18,6 +19,7 @@
 
 namespace parplan {
 
+// The event that a note reports of an execution: the server has opened it, or has closed it.
 enum class ExecutionEvent { kOpened, kClosed };
 
 // Writes a note to `descriptor` (RankEnvironment::result_descriptor); does nothing if that is -1.

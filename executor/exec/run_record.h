@@ -37,6 +37,7 @@ struct PlanRecord {
   const v1::MeasuredWindow& FullestOf(int stage) const;
   // Returns the highest peak of all ranks, in bytes; 0 without windows.
   int64_t MeasuredPeak() const;
+  // Return the places of the pipeline, and the ranks of each.
   int stage_count() const { return plan.plan().pipeline_parallel_degree(); }
   int ranks_of_stage() const { return plan.plan().device_count / stage_count(); }
 };

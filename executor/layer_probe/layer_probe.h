@@ -74,6 +74,7 @@ struct LayerProbeSetting {
 // Times of one layer definition of the model for one shape. Each is that of the rank on which it is
 // longest.
 struct LayerTimes {
+  // Index into `ModelSpec::layer_definitions`.
   int definition_index = 0;
   LayerProbeShape shape;
   // Tokens of a sample, never 0 here.

@@ -16,6 +16,7 @@ namespace parplan {
 
 // Memory of one layer definition on the fullest rank.
 struct LayerSizes {
+  // Index into `ModelSpec::layer_definitions`.
   int definition_index = 0;
   LayerProbeShape shape;
   // Tokens of a sample, never 0 here.

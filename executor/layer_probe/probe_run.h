@@ -21,7 +21,7 @@
 
 namespace parplan {
 
-// Kinds of layers of such a model.
+// Kinds of layers of such a model: the embedding, the layers between, and the head.
 enum class ProbedKind { kEmbedding, kMiddle, kHead };
 inline constexpr int kProbedKindCount = 3;
 

@@ -23,6 +23,8 @@
 
 namespace parplan {
 
+// The plan whose execution is reported, and the patience with the server. The defaults were chosen;
+// none was measured.
 struct ReporterOptions {
   // `clusters/{cluster}/plans/{plan}`.
   std::string plan;

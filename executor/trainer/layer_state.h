@@ -77,8 +77,8 @@ class LayerState {
   // Waits for that sum; starts it if it was not started.
   absl::Status Synchronize();
   // Sums the gradients of `tensor` with those of another layer that shares it, on the rank of
-  // `other` that has the same part. After `Synchronize`. REQUIRES (PARPLAN_CHECK): no state is
-  // sharded.
+  // `other` that has the same part. After `Synchronize`. REQUIRES: no state is sharded; aborts
+  // otherwise.
   absl::Status AddUpWith(Communicator& other, const ParameterTensor& tensor);
   // Makes the optimizer's step, counted from 1, and clears the gradients. Gathers the parameters if
   // only optimizer states or gradients are sharded.
@@ -88,6 +88,7 @@ class LayerState {
   // A layer has masters if its elements have 16 bits, and the moments that its optimizer needs.
   std::vector<StatePart> Parts();
 
+  // Returns the layout given to `Create`.
   const ParameterLayout& layout() const { return layout_; }
 
  private:

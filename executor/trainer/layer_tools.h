@@ -23,7 +23,10 @@ namespace parplan {
 // (LayerKernels).
 class LayerTools {
  public:
+  // The things with which a rank runs the layer.
   struct Setting {
+    // The device's kernels, and the pool of its memory. REQUIRES, unchecked: neither is null, nor
+    // is `definition`.
     LayerKernels* kernels = nullptr;
     ArrayPool* pool = nullptr;
     // Groups of the ranks that share matrices, and tokens; null if this rank would be alone.
@@ -38,10 +41,13 @@ class LayerTools {
   explicit LayerTools(const Setting& setting);
 
   LayerKernels& kernels() const { return *setting_.kernels; }
+  // Return parts of the setting; references are valid as long as these tools.
   const LayerDefinition& definition() const { return *setting_.definition; }
   const Strategy& strategy() const { return setting_.strategy; }
   const Setting& setting() const { return setting_; }
+  // Returns the place of this rank among those of the layer (activation_layout.h).
   const GridPlace& place() const { return place_; }
+  // Returns the bytes of an element of the kernels' type.
   int64_t element_size() const { return element_size_; }
   int tensor_degree() const { return setting_.strategy.tensor_parallel_degree; }
   bool is_sequence_parallel() const {

@@ -67,6 +67,7 @@ struct ParameterTensor {
   // Index of its first element among the rank's parameters of the layer; row-major.
   int64_t offset = 0;
 
+  // Returns the number of elements that this rank has.
   int64_t local_size() const { return local_row_count * local_column_count; }
 };
 
@@ -79,8 +80,10 @@ struct ParameterLayout {
   int64_t size = 0;
   int64_t first_shared = 0;
 
-  // Returns the tensor of this name. REQUIRES (PARPLAN_CHECK): Has(name).
+  // Returns the tensor of this name, valid as long as `tensors`. REQUIRES: Has(name); aborts
+  // otherwise.
   const ParameterTensor& Find(absl::string_view name) const;
+  // Returns whether the layer has a tensor of this name.
   bool Has(absl::string_view name) const;
 };
 

@@ -32,6 +32,7 @@
 
 namespace parplan {
 
+// The things with which a rank trains.
 struct TrainerSetting {
   // Kernels, memory and tokens; none may be null.
   LayerKernels* kernels = nullptr;

@@ -48,6 +48,7 @@ class EmbeddingLayer {
 // the loss, are only computed in the backward pass.
 class HeadLayer {
  public:
+  // Arrays that the backward pass of a micro-batch needs.
   struct Kept {
     // [row_count x hidden]
     Array input;

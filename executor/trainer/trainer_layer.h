@@ -27,6 +27,8 @@ namespace parplan {
 // communicators (layer_tools.h); after one the trainer must be destroyed.
 class TrainerLayer {
  public:
+  // The layer's place in the model and in the job, and what it runs with. No pointer is null unless
+  // its comment says so.
   struct Setting {
     LayerTools::Setting tools;
     LayerProgram program;
@@ -60,6 +62,7 @@ class TrainerLayer {
   absl::StatusOr<Array> Backward(int64_t step, int64_t micro_batch, Array output_gradient,
                                  double* loss);
 
+  // Return parts of the layer, valid as long as it.
   const LayerProgram& program() const { return setting_.program; }
   LayerState& state() { return *state_; }
   const ParameterLayout& layout() const { return layout_; }

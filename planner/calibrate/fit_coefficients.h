@@ -42,6 +42,7 @@ struct FitParameter {
 using ResidualFunction =
     std::function<void(absl::Span<const double> values, absl::Span<double> residuals)>;
 
+// How much runs count against the priors, and when a fit ends.
 struct FitOptions {
   // Standard deviation of the residuals of a perfect model: noise, and causes that runs do not
   // record. The smaller it is, the more a run counts against the priors. Not measured: repeated
@@ -57,6 +58,7 @@ struct FitOptions {
 
 // The result for one parameter.
 struct FittedParameter {
+  // Fitted value, in the unit of the coefficient (coefficients.h).
   double value = 0.0;
   // Standard deviation like `prior_width`, after the fit.
   double width = 0.0;

@@ -25,7 +25,7 @@ struct FitPlace {
   bool moves_wider_scopes = true;
   // Whether `cluster` may be several machines, for example all those of one publisher. Then its
   // runs change its `time_factor` alone, because links and hosts of several machines have no one
-  // value.
+  // value. No effect unless `moves_wider_scopes`.
   bool is_several_machines = false;
   friend auto operator<=>(const FitPlace&, const FitPlace&) = default;
 };
@@ -46,8 +46,8 @@ std::vector<FitParameter> ParametersOf(ResidualQuantity quantity, const Calibrat
                                        absl::Span<const LayerKind> layer_kinds = {});
 
 // Returns the values of `base` with those of `parameters` replaced by `values`, for predictions
-// during a fit. REQUIRES: `values` has one for each parameter, as `fitted` below, which is not
-// checked.
+// during a fit. REQUIRES, unchecked: `values` has one for each parameter, and so has `fitted`
+// below.
 std::vector<CoefficientValue> WithValues(const Calibration& base,
                                          absl::Span<const FitParameter> parameters,
                                          absl::Span<const double> values);

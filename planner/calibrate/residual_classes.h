@@ -22,6 +22,7 @@ struct Residual {
   double log_ratio = 0.0;
 };
 
+// How classes are made, and which uncertainty is added to them.
 struct ResidualOptions {
   // Smallest number of runs that make a class; fewer only count in the wider one. Not measured:
   // with 8 runs no quantile beyond 1/9 is an order statistic.

@@ -20,6 +20,7 @@ struct SimulatedStage {
   Seconds backward;
   // Time of a message to the next stage, and of one back from it. Ignored for the last stage.
   Seconds send;
+  // Once per step, after the stage's last backward pass.
   Seconds gradient_sync;
 };
 
@@ -40,8 +41,8 @@ struct SimulatedPipeline {
 // queue of events ordered by time advances them.
 //
 // REQUIRES: at least one stage, the virtual stages per device divide their number, and
-// micro_batch_count >= 1. Aborts otherwise, and if a message does not find its receiver. Time is
-// O(stages * micro-batches * log devices).
+// micro_batch_count >= 1; aborts otherwise. Aborts too if a message does not find its receiver,
+// which would be a mistake of the simulation. Time is O(stages * micro-batches * log devices).
 Seconds SimulateStep(const SimulatedPipeline& pipeline, int64_t micro_batch_count);
 
 }  // namespace parplan

@@ -22,6 +22,7 @@
 
 namespace parplan {
 
+// From when to when a tensor lies in memory.
 enum class TensorLifetime {
   // From forward to backward under any recomputation: the layer's input.
   kCheckpoint = 1,
@@ -108,9 +109,11 @@ class ActivationTensors {
   // More than any layer has: the list checks it.
   static constexpr int kCapacity = 40;
 
+  // The tensors in the order of `Add`, for a loop; valid until the next `Add`.
   const ActivationTensor* begin() const { return tensors_.data(); }
   const ActivationTensor* end() const { return tensors_.data() + size_; }
   int size() const { return size_; }
+  // Returns the bytes of all tensors by lifetime.
   ActivationBytes Sum() const;
 
   // Appends a tensor unless it has no bytes, the last `share` of which `module` makes again, if
@@ -136,8 +139,8 @@ ActivationBytes ActivationBytesOf(const LayerDefinition& definition, Precision p
                                   const RuntimeTraits& traits, const Strategy& strategy);
 
 // Returns the vocabulary size after padding, which tensor-parallel ranks share: the next multiple
-// of 128 t (Megatron's --make-vocab-size-divisible-by), or `vocabulary_size` itself if the
-// runtime does not pad.
+// of 128 t (Megatron's --make-vocab-size-divisible-by), or `vocabulary_size` itself if the runtime
+// does not pad. REQUIRES, unchecked: a degree above 0.
 int PaddedVocabularySize(int vocabulary_size, const RuntimeTraits& traits,
                          int tensor_parallel_degree);
 

@@ -26,6 +26,7 @@ struct PassTime {
   Seconds host;
 };
 
+// The times of all passes of one micro-batch over one layer.
 struct AnalyticTimes {
   PassTime forward;
   // The backward pass itself; recomputation comes in addition.
@@ -45,6 +46,7 @@ struct AnalyticTimes {
 // One layer definition on one kind of device. Immutable.
 class AnalyticLayer {
  public:
+  // Copies what it needs of the arguments.
   AnalyticLayer(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
                 const DeviceDescription& device, const Coefficients& coefficients);
 

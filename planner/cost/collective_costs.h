@@ -19,8 +19,10 @@ namespace parplan {
 // The times of all collectives a problem needs. Immutable once every shape is resolved.
 class CollectiveCosts {
  public:
+  // Costs that know no time; to be assigned to.
   CollectiveCosts() = default;
-  // `fabric` is absent when the links are unknown, and ignored unless estimates are allowed.
+  // `fabric` is absent when the links are unknown, and ignored unless estimates are allowed. Copies
+  // the points of `profile`.
   CollectiveCosts(const ProfileSnapshot& profile, int devices_per_node,
                   std::optional<FabricTime> fabric, bool allow_estimates);
 
@@ -40,6 +42,7 @@ class CollectiveCosts {
   bool Knows(Collective collective, const GroupShape& shape) const {
     return fabric_.has_value() || measured_shapes_.contains({collective, shape});
   }
+  // Returns whether times can be estimated from the data sheet of the links.
   bool has_fabric() const { return fabric_.has_value(); }
 
  private:

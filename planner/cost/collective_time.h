@@ -59,6 +59,7 @@ class CollectiveTimes {
     kMissing,
   };
 
+  // Without points: every shape is `kMissing`.
   CollectiveTimes() = default;
 
   // Keeps the points of `profile`, on nodes of `devices_per_node` devices.

@@ -35,7 +35,7 @@ class CostModel {
   // samples adds up to more than 2^61 bytes. The model keeps no reference to `problem`.
   static absl::StatusOr<CostModel> Create(const PlanningProblem& problem);
 
-  // The costs on the devices of one node group of the problem, which is not checked.
+  // The costs on the devices of one node group. REQUIRES, unchecked: a group of the problem.
   const GroupCosts& group(GroupIndex group) const { return groups_[group.value()]; }
   // The costs by which searches price every layer.
   const GroupCosts& searched_group() const { return group(kSearchedGroup); }
@@ -61,6 +61,7 @@ class CostModel {
     return reach == TensorParallelReach::kWithinNode ? step_within_node_ : step_across_nodes_;
   }
 
+  // The runtime of the problem's rules, with those traits that depend on the devices.
   const RuntimeTraits& runtime() const { return runtime_; }
 
   // Every number that rests on no measurement: one sentence per entry, sorted. With several groups

@@ -20,6 +20,7 @@ namespace parplan {
 // inside and between nodes.
 class FabricTime {
  public:
+  // Copies the numbers it needs. `devices_per_node` is above 0, which is not checked.
   FabricTime(const FabricDescription& fabric, const Coefficients& coefficients,
              int devices_per_node);
 

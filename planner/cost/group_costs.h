@@ -111,9 +111,11 @@ class GroupCosts {
   const Coefficients& memory_coefficients() const { return memory_coefficients_; }
 
   // The source of the numbers of one definition.
+  // Here an index that is none of a definition is undefined behaviour.
   const LayerSource& layer_source(int definition_index) const { return layers_[definition_index]; }
   // The collectives of layers.
   const LayerTraffic& traffic() const { return traffic_; }
+  // The runtime whose rules decide how memory is kept and what overlaps.
   const RuntimeTraits& runtime() const { return runtime_; }
 
   // Returns the time of the optimizer's step over the parameters of a layer that `replica_count`

@@ -33,6 +33,7 @@ class CollectiveList {
   // More than any pass has: the list checks it.
   static constexpr int kCapacity = 16;
 
+  // The calls, for a loop; valid until the next `Add`.
   const LayerCollective* begin() const { return calls_.data(); }
   const LayerCollective* end() const { return calls_.data() + size_; }
 

@@ -10,6 +10,7 @@
 
 namespace parplan {
 
+// The costs of one layer under one strategy on one rank.
 struct LayerCost {
   // Times of one micro-batch, communication that nothing hides included. What is exchanged once a
   // step is in `gradient_sync` alone.

@@ -18,6 +18,7 @@ struct EstimateShape {
   bool sequence_parallel = false;
 };
 
+// The times of one micro-batch, without recomputation and collectives.
 struct LayerTimeEstimate {
   Seconds forward;   // > 0
   Seconds backward;  // > 0

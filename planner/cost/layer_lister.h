@@ -13,6 +13,7 @@
 namespace parplan {
 
 // Appends to the lists of `operations`. The arguments of the constructor must outlive it.
+// `ListOperations` makes one for each call.
 class LayerLister {
  public:
   LayerLister(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,

@@ -41,6 +41,7 @@ struct LayerFootprint {
   // Activations of one sample.
   ActivationBytes activations;
 
+  // Returns whether the layer has parameters that are not trained.
   bool is_frozen() const { return frozen_parameter_count + frozen_expert_parameter_count > 0; }
 };
 
@@ -83,6 +84,7 @@ struct LayerMemory {
   // one message is arriving and one is leaving.
   Bytes message;
 
+  // Returns the memory of the model's states: all that is held all the time but gathered tables.
   Bytes states() const { return parameters + gradients + optimizer_states + master_parameters; }
   // Returns the memory held only while the layer runs, less the part of `kept` that is freed.
   Bytes transient() const { return running - freed + logits + gathered + message * 2; }

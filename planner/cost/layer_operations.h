@@ -32,6 +32,7 @@ struct LayerShape {
   friend bool operator==(const LayerShape&, const LayerShape&) = default;
 };
 
+// The way in which the time of an operation follows from its sizes.
 enum class OperationKind {
   kMatrixProduct,
   // Limited by memory: norms, activation functions, softmax, dropout, copies.
@@ -94,6 +95,7 @@ class OperationList {
   // Returns the one before.
   std::optional<RecomputeModule> SetModule(std::optional<RecomputeModule> module);
 
+  // The operations, for a loop; valid until the list changes.
   const LayerOperation* begin() const { return operations_.data(); }
   const LayerOperation* end() const { return operations_.data() + size_; }
   int size() const { return size_; }

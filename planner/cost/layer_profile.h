@@ -23,14 +23,15 @@ class LayerProfile {
  public:
   using Needs = LayerNeeds;
 
-  // Resolves `needs` from `measured` (null if nothing was measured) and, with
+  // Resolves `needs` from `measured` (profile_snapshot.h; null if nothing was measured) and, with
   // `needs.allow_estimates`, from `estimator` (null if the device is unknown). Missing numbers are
-  // added to `notes.missing`; the profile is then unusable. Keeps the functions of `estimator`,
-  // not the pointer.
+  // added to `notes.missing`; the profile is then unusable. Keeps the functions of `estimator`, not
+  // the pointer.
   static LayerProfile Resolve(const LayerDefinition& definition, Precision precision,
                               const MeasuredLayer* measured, const Needs& needs,
                               ResolutionNotes& notes, const LayerEstimator* estimator = nullptr);
 
+  // The definition that `Resolve` was given, as a copy.
   const LayerDefinition& definition() const { return definition_; }
 
   // Return the computing time of one micro-batch on one device. `micro_batch_size` is the number of

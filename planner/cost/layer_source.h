@@ -63,6 +63,7 @@ struct LayerWork {
   // [module] the same for each module by itself, by the numbers of `RecomputeModule`.
   std::array<PassTime, kRecomputeModuleCount + 1> modules;
 
+  // Returns the times under one recomputation. REQUIRES, unchecked: its parts were asked for.
   LayerPasses At(const Recomputation& recomputation) const;
   // Multiplies the device's time of all that is repeated.
   void ScaleRepeated(double factor);
@@ -77,6 +78,7 @@ class LayerSource {
                              const LayerDefinition& definition, const LayerNeeds& needs,
                              ResolutionNotes& notes);
 
+  // The definition that `Resolve` was given.
   const LayerDefinition& definition() const { return definition_; }
 
   // Returns the times for `samples` samples of a micro-batch on this device, which may be a

@@ -34,6 +34,7 @@ class LayerTraffic {
     Seconds repeated;
   };
 
+  // Without collectives; to be assigned to.
   LayerTraffic() = default;
   // Takes collectives whose shapes are resolved. `overlap_slowdown` is how many times slower
   // computation and communication run while they overlap, at least 1, `expert_imbalance` the tokens
@@ -104,6 +105,7 @@ class LayerTraffic {
   CollectiveList TiedTableCollectives(const LayerFootprint& footprint,
                                       int pipeline_parallel_degree) const;
 
+  // The costs that the constructor was given.
   const CollectiveCosts& collectives() const { return collectives_; }
 
  private:

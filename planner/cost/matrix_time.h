@@ -15,6 +15,7 @@ namespace parplan {
 // `batch_count` products of `rows` x `inner` by `inner` x `columns` in one kernel.
 // Sizes may be fractions: they are averages over ranks.
 struct ProductShape {
+  // The result has `rows` x `columns` elements, each a sum of `inner` products.
   double rows = 0.0;
   double columns = 0.0;
   double inner = 0.0;
@@ -29,6 +30,7 @@ struct ProductShape {
 // Times on one device at one precision. Plain data of less than two hundred bytes.
 class MatrixTime {
  public:
+  // Copies what it needs of the arguments.
   MatrixTime(const DeviceDescription& device, const Coefficients& coefficients,
              Precision precision);
 

@@ -31,6 +31,8 @@ namespace parplan {
 // parallelism, and below the smallest degree, they are a perfect split. Every size rounds up.
 class MeasuredLayerMemory {
  public:
+  // The sizes at one degree; members mean what those of `LayerMemoryPoint` (profile_snapshot.h)
+  // mean.
   struct AtDegree {
     int tensor_parallel_degree = 1;
     int64_t parameter_count = 0;

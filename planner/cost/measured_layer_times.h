@@ -60,7 +60,7 @@ class MeasuredLayerTimes {
   Seconds Backward(int tensor_parallel_degree, double micro_batch_size) const;
 
   // Returns the source of the forward time; a backward time made from it in a ratio counts as the
-  // same. REQUIRES: as for `Forward`.
+  // same. REQUIRES: the degree was in `needs`; aborts otherwise.
   MeasurementSource SourceOf(int tensor_parallel_degree, double micro_batch_size) const;
 
   // Returns whether any of the timings was measured or derived from a measurement, also if no

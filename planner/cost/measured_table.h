@@ -28,7 +28,7 @@ class LogLogCurve {
     double seconds_per_unit = 0.0;
   };
 
-  // An empty curve; `At` must not be called.
+  // An empty curve; `At` aborts.
   LogLogCurve() = default;
 
   // Makes a curve through `points`. REQUIRES: at least one point, rising sizes, durations that do
@@ -40,9 +40,12 @@ class LogLogCurve {
   explicit LogLogCurve(const std::vector<Point>& points);
   LogLogCurve(std::vector<Point> points, Ends ends);
 
+  // Returns whether the curve has no points.
   bool empty() const { return points_.empty(); }
+  // The points by rising size.
   const std::vector<Point>& points() const { return points_; }
 
+  // The continuation outside the points, given or computed.
   const Ends& ends() const { return ends_; }
 
   // Returns the time for `size` >= 0: 0 for 0, and exactly the duration of a point at its size.

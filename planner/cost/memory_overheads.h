@@ -11,6 +11,7 @@ namespace parplan {
 // The memory that a process holds apart from tensors, and the factors of the range of its total.
 // Plain data.
 struct MemoryOverheads {
+  // Memory of the driver's context and libraries; `workspace` is that of the matrix library.
   Bytes context;
   Bytes communicator;  // of one communicator
   Bytes workspace;

@@ -22,7 +22,8 @@
 
 namespace parplan {
 
-// The times of one virtual stage, per micro-batch.
+// The times of one virtual stage, per micro-batch. A pass includes all communication within the
+// stage that nothing hides.
 struct StageTimes {
   Seconds forward;
   Seconds backward;
@@ -111,15 +112,17 @@ Seconds StepTime(Schedule schedule, absl::Span<const StageTimes> stages, int64_t
 
 // One pass of one virtual stage over one micro-batch, with its times.
 struct PipelineEvent {
+  // Virtual stage in the order of the model, and micro-batch, both from 0.
   int stage_index = 0;
   int64_t micro_batch_index = 0;
   bool is_backward = false;
+  // Times since the step began.
   Seconds start;
   Seconds end;
 };
 
-// Lists every pass of the step, sorted by stage and start. REQUIRES: as for `StepTime`.
-// O(stages * micro-batches) time and memory.
+// Lists every pass of the step, sorted by stage and start. REQUIRES: what `StepTime` does; aborts
+// otherwise. O(stages * micro-batches) time and memory.
 std::vector<PipelineEvent> PipelineEvents(const PipelineRules& rules,
                                           absl::Span<const StageTimes> stages,
                                           int64_t micro_batch_count);

@@ -18,6 +18,7 @@ namespace parplan {
 
 // The numbers by which plans are compared.
 struct PlanScore {
+  // Time of one step.
   Seconds step;
   // Memory of the fullest device: the expected peak, and its upper bound at the accepted risk.
   Bytes peak_memory;
@@ -41,6 +42,7 @@ struct PlanScore {
 // use it.
 class PlanEvaluator {
  public:
+  // `costs` are the costs of `problem`; both must outlive the evaluator.
   PlanEvaluator(const PlanningProblem& problem, const CostModel& costs);
 
   // Returns the score of `plan`. Allocates nothing once it has seen a plan with as many stages and
@@ -136,9 +138,10 @@ class PlanEvaluator {
 // `kWithinNode`.
 TensorParallelReach ReachOf(const Plan& plan, const Topology& topology);
 
-// Predicts a single plan.
+// Predicts a single plan, as `PlanEvaluator::Predict` does.
 //
-// REQUIRES: `plan` satisfies `CheckPlanStructure` for `problem`.
+// REQUIRES, unchecked: `CheckPlanStructure` (planner/check/plan_check.h) returns OK for `plan` and
+// `problem`.
 Prediction PredictPlan(const PlanningProblem& problem, const CostModel& costs, const Plan& plan);
 
 }  // namespace parplan

@@ -31,6 +31,7 @@ namespace parplan {
 struct KeptBytes {
   Bytes activations;
   Bytes checkpoints;
+  // Returns all bytes kept.
   Bytes Sum() const { return activations + checkpoints; }
 };
 
@@ -71,6 +72,7 @@ struct StageMemory {
   // Message of the last layer.
   Bytes message;
 
+  // Returns the memory of the model's states, without gathered tables.
   Bytes states() const {
     return parameters + gradients + optimizer_states + master_parameters + gathered_all_time;
   }

@@ -27,8 +27,9 @@ class PeriodFinder {
     std::copy_n(state_, size_, snapshot_);
   }
 
-  // Ends a round. Returns whether the pipeline is periodic; a period then has `rounds()` rounds and
-  // takes `advance()` seconds.
+  // Ends a round: the owner calls it when each device has done the passes of one more round.
+  // Returns whether the pipeline is periodic; a period then has `rounds()` rounds and takes
+  // `advance()` seconds.
   bool EndRound() {
     ++rounds_;
     if (IsPeriodic()) return true;

@@ -20,13 +20,14 @@ class SizeCurve {
     Seconds duration;   // > 0
   };
 
-  // An empty curve; `At` must not be called.
+  // An empty curve; `At` aborts.
   SizeCurve() = default;
 
   // Makes a curve from points in any order. REQUIRES: at least one point; sizes differ. Aborts
   // otherwise.
   explicit SizeCurve(std::vector<Point> points);
 
+  // Returns whether the curve has no points.
   bool empty() const { return points_.empty(); }
   // Ascending by size.
   const std::vector<Point>& points() const { return points_; }

@@ -51,7 +51,8 @@ void AddCompressedVectors(const LatentAttention& latent, const TensorSizes& shap
 // makes the convolution's output again (Dao and Gu's `mamba_split_conv1d_scan_combined`).
 void AddStateSpace(const StateSpace& space, const TensorSizes& shape, ActivationTensors& tensors);
 
-// Adds the tensors before a decoder that predicts a further token, and behind it.
+// Adds the tensors before a decoder that predicts a further token
+// (`LayerDefinition::prediction_depth`), and behind it.
 void AddPrediction(const TensorSizes& shape, ActivationTensors& tensors);
 
 }  // namespace parplan

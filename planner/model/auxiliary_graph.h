@@ -25,6 +25,7 @@ struct AuxiliaryStrategy {
   // Memory beyond an even share of one copy of everything.
   double redundant_bytes = 0.0;
   double seconds = 0.0;
+  // Returns the memory of one device: states and kept tensors.
   double memory_bytes() const { return state_bytes + kept_bytes; }
 };
 
@@ -52,8 +53,9 @@ struct AuxiliaryEdge {
   std::vector<std::vector<double>> copy_bytes;
 };
 
+// The graph of one model on one mesh, with the choice of strategies if there is one.
 struct AuxiliaryGraph {
-  // `8` or `2x4`.
+  // The ranks in a row (`8`), or as rows and columns (`2x4`).
   std::string mesh;
   int device_count = 1;
   int64_t micro_batch_size = 1;

@@ -34,6 +34,8 @@ struct CalibrationScope {
   friend auto operator<=>(const CalibrationScope&, const CalibrationScope&) = default;
 };
 
+// A coefficient's value in one scope. A calibration has at most one value for a coefficient in a
+// scope.
 struct CoefficientValue {
   Coefficient coefficient = Coefficient::kMatrixEfficiency;
   CalibrationScope scope;
@@ -45,13 +47,18 @@ struct CoefficientValue {
   friend bool operator==(const CoefficientValue&, const CoefficientValue&) = default;
 };
 
-// Values as in proto/parplan/v1/calibration.proto.
+// The quantity that was predicted and measured. The numbers are those of
+// proto/parplan/v1/calibration.proto.
 enum class ResidualQuantity { kStepDuration = 1, kPeakMemory = 2 };
+// Whether the ranks of every tensor-parallel group are on one node, also if nothing is split
+// (`kWithinNode`), or those of some group are on several (`kAcrossNodes`).
 enum class TensorParallelReach { kWithinNode = 1, kAcrossNodes = 2 };
 
 // A class of predictions. A member that is absent or empty stands for all.
 struct ResidualKey {
   ResidualQuantity quantity = ResidualQuantity::kStepDuration;
+  // `Prediction::confidence`; the `DeviceDescription::device_family` of the devices; and where
+  // tensor-parallel groups lie.
   std::optional<Confidence> confidence;
   std::string device_family;
   std::optional<TensorParallelReach> tensor_parallel_reach;
@@ -104,6 +111,7 @@ struct RangeFactors {
 
 // Ends of a range of step times.
 struct StepRange {
+  // Both as times, the predicted one times the factors of `RangeFactors`.
   Seconds lower;
   Seconds upper;
 };
@@ -111,13 +119,18 @@ struct StepRange {
 // A valid calibration. Immutable.
 class Calibration {
  public:
+  // One set of measured runs from which a fit was made.
   struct Source {
+    // Name of the set, for example `vtrain-single`, or of a plan whose executions were used. Not
+    // empty.
     std::string source;
+    // Number of its runs that were used, at least 1.
     int64_t row_count = 0;
     // Rule by which rows were chosen; empty for all.
     std::string slice_rule;
     friend bool operator==(const Source&, const Source&) = default;
   };
+  // Origin of a calibration.
   struct Provenance {
     // Program and release that made the fit.
     std::string agent;
@@ -126,9 +139,11 @@ class Calibration {
     std::vector<Source> sources;
     // Digest of the calibration from which the fit started; empty for the priors.
     std::string parent_digest;
+    // One sentence each for readers.
     std::vector<std::string> notes;
     friend bool operator==(const Provenance&, const Provenance&) = default;
   };
+  // All that a calibration consists of, before `Create` checks it.
   struct Content {
     // Made by proto/wire/calibration_wire.h and opaque here; empty for priors.
     std::string digest;
@@ -169,9 +184,10 @@ class Calibration {
   //
   // REQUIRES: 0 < coverage < 1; 0 < risk <= 0.5. Aborts otherwise, also for NaN.
   RangeFactors Range(const ResidualKey& key, double coverage = 0.9) const;
-  // At least 1: predictions that were too high are no reason to exceed memory.
+  // The bound is at least 1: predictions that were too high are no reason to exceed memory.
   double UpperFactor(const ResidualKey& key, double risk) const;
 
+  // The content that `Create` accepted, unchanged.
   const Content& content() const { return content_; }
   friend bool operator==(const Calibration&, const Calibration&) = default;
 

@@ -73,6 +73,7 @@ class Coefficients {
   // Makes the priors of a family of devices (`DeviceDescription::device_family`). Data sheets of
   // different families overstate differently. An unknown family has the general priors.
   explicit Coefficients(absl::string_view device_family);
+  // Return the value of one coefficient, in the unit that the enumerator states.
   double& operator[](Coefficient coefficient) { return value_[static_cast<int>(coefficient)]; }
   double operator[](Coefficient coefficient) const { return value_[static_cast<int>(coefficient)]; }
   friend bool operator==(const Coefficients&, const Coefficients&) = default;

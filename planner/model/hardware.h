@@ -31,6 +31,7 @@ struct DeviceDescription {
   double vector_flops_fp32 = 0.0;
   // The device memory that programs may allocate.
   Bytes memory;
+  // Peak rate of reading and writing `memory`.
   double memory_bytes_per_second = 0.0;
   Bytes last_level_cache;
   // Number of streaming multiprocessors, each of which works on one tile of a matrix at a time.

@@ -15,6 +15,7 @@ namespace parplan {
 // chunk c is virtual stage c * P + device_index. planner/model/pass_order.h has the order of
 // passes; with one chunk it is plain 1F1B.
 struct InterleavedDevice {
+  // P, the devices of the pipeline, and V, the virtual stages on each.
   int pipeline_parallel_degree = 1;
   int virtual_stage_count = 1;
   int device_index = 0;

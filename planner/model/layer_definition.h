@@ -14,23 +14,28 @@
 
 namespace parplan {
 
-// Values as in proto/parplan/v1/model.proto.
+// The computation of a layer. The numbers are those of proto/parplan/v1/model.proto.
 enum class LayerKind {
-  kEmbedding = 1,
-  kDecoder = 2,
-  kEncoder = 3,
-  kCrossDecoder = 4,
-  kHead = 5,
-  kPatchEmbedding = 6,
-  kStateSpace = 7,
-  kFeedForward = 8,
-  kOpaque = 9,
+  kEmbedding = 1,       // table lookup of tokens and positions
+  kDecoder = 2,         // causal self-attention and feed-forward
+  kEncoder = 3,         // self-attention in both directions and feed-forward
+  kCrossDecoder = 4,    // a decoder that also attends to an encoder's output
+  kHead = 5,            // final norm, logits and loss
+  kPatchEmbedding = 6,  // linear map of image patches to tokens
+  kStateSpace = 7,      // a recurrence over the tokens, and feed-forward unless it has none
+  kFeedForward = 8,     // feed-forward alone
+  kOpaque = 9,          // anything else: only its sizes are known
 };
 inline constexpr int kLayerKindCount = 9;
 
-// `kNone` is no answer, which `LayerDefinition::Create` requires of tables, heads and opaque layers
-// and refuses for all others. `kAbsent` is a layer that has no feed-forward part.
+// The form of the feed-forward part: two matrices with GELU or ReLU between them (`kGelu`), or
+// three (`kSwiglu`). `kNone` is no answer, which `LayerDefinition::Create` requires of tables,
+// heads and opaque layers and refuses for all others. `kAbsent` is a layer that has no feed-forward
+// part.
 enum class FeedForwardKind { kNone = 0, kGelu = 1, kSwiglu = 2, kAbsent = 3 };
+// The form of a recurrence: Mamba, each channel with decays of its own (`kSelective`, arXiv
+// 2312.00752); Mamba-2, one decay for each head (`kDual`, arXiv 2405.21060); the gated delta rule
+// of Qwen3-Next (`kGatedDelta`, arXiv 2412.06464).
 enum class StateSpaceKind { kSelective = 1, kDual = 2, kGatedDelta = 3 };
 
 // Returns true for the kinds between embedding and head. They may recompute and be split over
@@ -51,15 +56,18 @@ struct LatentAttention {
   // Part of a head's width that carries the position. All heads have this part of the key in
   // common.
   int rotary_head_size = 0;
+  // Width of the values of one head.
   int value_head_size = 0;
 
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
 };
 
-// A linear recurrence in place of attention. Fields are those of the proto.
+// A linear recurrence over the tokens in place of attention.
 struct StateSpace {
   StateSpaceKind kind = StateSpaceKind::kDual;
+  // Width of the recurrence's input.
   int inner_size = 0;
+  // Width of the state of one channel; for `kGatedDelta`, of a key.
   int state_size = 0;
   // Heads, and groups of heads with the same projections of the state; both 0 for `kSelective`.
   int head_count = 0;
@@ -76,9 +84,13 @@ struct StateSpace {
 
 // One rank's part of an opaque layer.
 struct OpaqueTensorDegree {
+  // Number of ranks that share the layer, at least 2 in a definition.
   int tensor_parallel_degree = 0;
+  // Parameters of one rank.
   int64_t parameter_count = 0;
+  // Bytes that one rank keeps of one sample from its forward to its backward pass.
   int64_t kept_bytes_per_sample = 0;
+  // All-reduces over the ranks in one forward and in one backward pass.
   int forward_all_reduce_count = 0;
   int backward_all_reduce_count = 0;
   // Bytes of each of these all-reduces.
@@ -89,28 +101,42 @@ struct OpaqueTensorDegree {
 
 // The sizes of a layer whose computation is not known.
 struct OpaqueLayer {
+  // Bytes that a rank without tensor parallelism keeps of one sample from its forward to its
+  // backward pass, the layer's input among them.
   int64_t kept_bytes_per_sample = 0;
   // Bytes of its output; 0: those of the residual stream.
   int64_t boundary_bytes_per_sample = 0;
-  // Ascending, all above 1.
+  // The parts for the degrees above 1 that the layer allows, ascending.
   std::vector<OpaqueTensorDegree> tensor_degrees;
 
   friend bool operator==(const OpaqueLayer&, const OpaqueLayer&) = default;
 };
 
-// The shape of a layer. Fields are those of the proto; `LayerDefinition::Create` fills in defaults.
+// The shape of a layer. Layers of one definition cost the same. Sizes are counts of elements, heads
+// or tokens, at most `kMaxModelSize` (model_limits.h); 0 stands for "not given" or "has none".
 struct LayerDefinition {
+  // Name in its model, of the form that `kModelIdRule` (model_limits.h) states.
   std::string layer_definition_id;
   LayerKind kind = LayerKind::kDecoder;
+  // Width of the residual stream, at least 1.
   int hidden_size = 0;
+  // Heads of attention; 0 for kinds without.
   int attention_head_count = 0;
+  // Heads of keys and values, which divide the heads (grouped-query attention); by default as many.
   int key_value_head_count = 0;
+  // Width of one head; by default hidden_size / attention_head_count.
   int head_size = 0;
+  // Width of a dense feed-forward part; ignored if there are experts.
   int feed_forward_size = 0;
   FeedForwardKind feed_forward_kind = FeedForwardKind::kNone;
+  // Tokens of a sample that pass through the layer, at least 1.
   int sequence_length = 0;
+  // Rows of an embedding's table, classes of a head, or values per patch of a patch embedding. Also
+  // given for decoders with a `prediction_depth`, which use the table.
   int vocabulary_size = 0;
+  // Whether a head shares the table of the embedding.
   bool tied_embedding = false;
+  // Parameters of the layer; by default those of the sizes. An opaque layer has no default.
   int64_t parameter_count = 0;
   // Number of experts that replace the feed-forward part; 0 for none. Each token passes
   // `experts_per_token` of them, each `expert_feed_forward_size` wide, and a shared one if its size
@@ -123,12 +149,13 @@ struct LayerDefinition {
   // chunk of the sequence. At most one is not 0; 0 is no limit.
   int attention_window = 0;
   int attention_chunk_size = 0;
+  // Absent for ordinary attention; decoders alone may have it.
   std::optional<LatentAttention> latent_attention;
   // Present if and only if the kind is `kStateSpace`.
   std::optional<StateSpace> state_space;
   // Present if and only if the kind is `kOpaque`.
   std::optional<OpaqueLayer> opaque;
-  // A decoder that predicts the n-th further token; 0 for the others.
+  // n for a decoder that predicts the n-th token after the next one; 0 for all other layers.
   int prediction_depth = 0;
   // Tokens after the next one for which a head also computes logits and loss.
   int further_token_count = 0;
@@ -142,12 +169,14 @@ struct LayerDefinition {
   // first and the last layers.
   bool wide_products = false;
 
-  // Checks the rules of the proto for one layer. If they are 0, fills in `key_value_head_count` and
-  // `head_size` of kinds with attention, and `parameter_count` of all but opaque layers. Returns
-  // INVALID_ARGUMENT (SPEC_INVALID) if a rule is broken; `field` names the definition in the error,
-  // for example `model.layer_definitions[2]`.
+  // Returns `raw` with defaults in place of zeros: `key_value_head_count` and `head_size` of kinds
+  // with attention, and `parameter_count` of all but opaque layers. Returns INVALID_ARGUMENT
+  // (SPEC_INVALID) if a rule of the messages in proto/parplan/v1/model.proto is broken: a size that
+  // its kind needs is missing, one that it lacks is given, one is out of range or does not divide
+  // another. `field` names the definition in the error, for example `model.layer_definitions[2]`.
   static absl::StatusOr<LayerDefinition> Create(LayerDefinition raw, const std::string& field);
 
+  // True if the layer has experts.
   bool has_experts() const { return expert_count > 0; }
   // True if the layer has a feed-forward part, dense or of experts.
   bool has_feed_forward() const { return has_experts() || feed_forward_size > 0; }

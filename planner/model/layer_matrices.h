@@ -20,6 +20,7 @@ struct SplitElements {
   // Each rank has all.
   int64_t copied = 0;
 
+  // Returns the elements that all ranks together have, copies counted once.
   int64_t Sum() const { return split + of_key_value_heads + copied; }
 };
 
@@ -66,6 +67,7 @@ struct FeedForwardElements {
   // Matrices of one expert.
   int64_t expert = 0;
 };
+// Returns the elements of the feed-forward part; 0 of each for a layer without one.
 FeedForwardElements FeedForwardElementsOf(const LayerDefinition& layer);
 
 // Returns the elements around a decoder that predicts a further token: the map from the pair of
@@ -80,6 +82,7 @@ int64_t AdapterElements(const LayerDefinition& layer);
 
 // Widths of the tensors of an attention block, all heads together.
 struct AttentionWidths {
+  // Elements of a row of the queries, keys and values.
   int64_t query = 0;
   int64_t key = 0;
   int64_t value = 0;
@@ -89,6 +92,7 @@ struct AttentionWidths {
   int64_t key_head = 0;
   int64_t value_head = 0;
 };
+// Returns the widths of the layer's attention; 0 for layers without attention.
 AttentionWidths AttentionWidthsOf(const LayerDefinition& layer);
 
 // Returns the width of what tensor-parallel ranks exchange at the input of an attention block: the

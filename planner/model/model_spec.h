@@ -17,6 +17,8 @@
 
 namespace parplan {
 
+// The optimizer, which decides the states of each parameter: Adam has two moments, SGD none. The
+// numbers are those of proto/parplan/v1/model.proto.
 enum class Optimizer { kAdam = 1, kSgd = 2 };
 
 // A run of equal layers.
@@ -39,12 +41,17 @@ class ModelSpec {
                                           std::vector<ModelLayerRun> layer_runs,
                                           Precision precision, Optimizer optimizer);
 
+  // A name for people and metrics, which decides nothing.
   const std::string& model_id() const { return model_id_; }
+  // The distinct layers, in no particular order; layers of one definition cost the same.
   const std::vector<LayerDefinition>& layer_definitions() const { return layer_definitions_; }
+  // The layers first to last; embedding and head are layers too.
   const std::vector<ModelLayerRun>& layer_runs() const { return layer_runs_; }
+  // The number formats of weights, activations and messages.
   Precision precision() const { return precision_; }
   Optimizer optimizer() const { return optimizer_; }
 
+  // The number of layers of all runs.
   int layer_count() const { return static_cast<int>(definition_of_layer_.size()); }
   // Indices into `layer_definitions()`, one per layer, first to last.
   const std::vector<int>& definition_of_layer() const { return definition_of_layer_; }

@@ -36,6 +36,7 @@
 
 namespace parplan {
 
+// The work of one pass.
 enum class PassKind {
   kForward,
   // Gradients of inputs and weights.
@@ -89,7 +90,8 @@ std::vector<PipelinePass> PassOrder(const PipelineShape& shape, int device);
 // Returns the number of warm-up passes: forward passes that the device does before it begins to do
 // one forward and one backward pass in turn (under GPipe: all of them). Counts the micro-batches
 // that a last group of fewer than P lacks, and may exceed the forward passes there are; the device
-// then does all of these first. V - 1 on one device. O(1). REQUIRES: as for `PassOrder`.
+// then does all of these first. V - 1 on one device. O(1). REQUIRES: what `PassOrder` does; aborts
+// otherwise.
 int64_t WarmUpPassCount(const PipelineShape& shape, int device);
 
 }  // namespace parplan

@@ -17,6 +17,7 @@ namespace parplan {
 
 // A run of consecutive layers of one definition under one strategy.
 struct StageLayerRun {
+  // Place of the first layer in the model, from 0, and the number of layers.
   int first_layer_index = 0;
   int layer_count = 0;
   Strategy strategy;
@@ -33,9 +34,11 @@ struct StagePlan {
   // the first and the last stage of a plan have layers.
   std::vector<StageLayerRun> layer_runs;
 
+  // Returns whether the stage has no layers.
   bool is_empty() const { return layer_runs.empty(); }
-  // REQUIRES: the stage is not empty.
+  // Returns the first layer's index in the model. REQUIRES, unchecked: the stage is not empty.
   int first_layer_index() const { return layer_runs.front().first_layer_index; }
+  // Returns the number of layers of all runs; 0 for an empty stage.
   int layer_count() const {
     int count = 0;
     for (const StageLayerRun& run : layer_runs) count += run.layer_count;
@@ -63,6 +66,8 @@ struct Plan {
   int64_t micro_batch_group_size = 0;
   std::vector<StagePlan> stages;
 
+  // Returns the number of devices that a micro-batch passes one after the other: the stages divided
+  // by `virtual_stage_count`.
   int pipeline_parallel_degree() const {
     return static_cast<int>(stages.size()) / virtual_stage_count;
   }
@@ -72,12 +77,13 @@ struct Plan {
 };
 
 // Returns the run whose last layer makes what stage `stage_index` sends to the next one: the last
-// run of the stage or, if it is empty, of the nearest stage before it that has layers. REQUIRES:
-// the plan has the stage, and its first stage is not empty. O(empty stages before it).
+// run of the stage or, if it is empty, of the nearest stage before it that has layers. REQUIRES,
+// unchecked: the plan has the stage, and its first stage is not empty. O(empty stages before it).
 const StageLayerRun& SentRun(const Plan& plan, int stage_index);
 
 // Returns the strategy under which stage `stage_index` reads what it receives: that of its first
-// layer or, if it is empty, that of `SentRun`, because it changes nothing. REQUIRES: as there.
+// layer or, if it is empty, that of `SentRun`, because it changes nothing. REQUIRES, unchecked:
+// what `SentRun` does.
 const Strategy& ReceivingStrategy(const Plan& plan, int stage_index);
 
 // Largest number of forward passes of one step over all stages in a plan. Schedules are simulated
@@ -99,7 +105,8 @@ std::string PlanGist(const Plan& plan);
 int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree, int stage_index,
                                 int64_t micro_batch_count);
 
-// Kinds of memory, as in the proto but counted from 0.
+// Kinds of memory. The numbers are those of `MemoryItemKind` in proto/parplan/v1/plan.proto less
+// one, so that they index an array.
 enum class MemoryItemKind {
   // Weights in the storage format of the precision, held all the time.
   kParameters,
@@ -111,7 +118,8 @@ enum class MemoryItemKind {
   kActivations,
   // Inputs of layers that recompute, kept from forward to backward.
   kCheckpoints,
-  // The largest memory that exists only while one layer runs.
+  // The largest memory that exists only while one layer runs, such as the activations of a
+  // recomputed layer.
   kTransient,
   // Driver and libraries.
   kContext,
@@ -129,22 +137,30 @@ enum class MemoryItemKind {
   kFragmentation,
 };
 inline constexpr int kMemoryItemKindCount = 13;
-// Kinds of time, as in the proto but counted from 0.
+// Kinds of time of one device's passes. The numbers are those of `TimeItemKind` in
+// proto/parplan/v1/plan.proto less one, so that they index an array.
 enum class TimeItemKind {
+  // Computation of forward and of backward passes, and forward computation that is done again
+  // before the backward pass.
   kForwardCompute,
   kBackwardCompute,
   kRecompute,
+  // Collectives of tensor-parallel ranks.
   kTensorParallel,
+  // Gathering sharded parameters and scattering gradients, without the part that computation hides.
   kShardedDataParallel,
+  // Re-arranging activations between layers of different strategies.
   kResharding,
   // The part of launching kernels for which devices wait.
   kLaunch,
+  // Exchanging keys and values between context-parallel ranks.
   kContextParallel,
+  // Exchanging tokens between expert-parallel ranks.
   kExpertParallel,
 };
 inline constexpr int kTimeItemKindCount = 9;
 
-// The main cause that a step is not faster; values as in the proto.
+// The main cause that a step is not faster. The numbers are those of proto/parplan/v1/plan.proto.
 enum class Bottleneck {
   // Devices compute, and the plan is close to their limit.
   kCompute = 1,
@@ -158,7 +174,8 @@ enum class Bottleneck {
   kPipelineBubble = 5
 };
 
-// The part of a prediction that rests on measurements; values as in the proto.
+// The part of a prediction that rests on measurements. The numbers are those of
+// proto/parplan/v1/plan.proto.
 enum class Confidence {
   // Every number was measured or derived from a measurement.
   kMeasured = 1,
@@ -195,13 +212,14 @@ struct TimeItems {
 };
 
 // The prediction for one stage, or for all virtual stages of one device together. Times are per
-// micro-batch unless named otherwise; see `StagePrediction` of the proto.
+// micro-batch unless named otherwise.
 struct StagePrediction {
+  // Busy time of the device, communication within the stage included.
   Seconds forward;
   Seconds backward;
   Seconds gradient_sync;   // exposed, once per step
   Seconds optimizer_step;  // once per step
-  Seconds send;            // to the next stage, one way
+  Seconds send;            // to the next stage, one way; 0 for the last one
   // Share of the step in which the stage waits, from 0 to 1.
   double idle_ratio = 0.0;
   // Largest number of micro-batches whose activations the device keeps at once.
@@ -209,11 +227,13 @@ struct StagePrediction {
   // Memory of one device of the stage at its peak.
   MemoryItems memory;
   TimeItems time;  // adds up to forward + backward
+  // Returns the memory of that device at its peak.
   Bytes peak_memory() const { return memory.Total(); }
 };
 
 // The prediction for a plan.
 struct Prediction {
+  // Time of one step, and the samples of the batch divided by it.
   Seconds step;
   double samples_per_second = 0.0;
   Bytes peak_memory;    // of the fullest device

@@ -28,17 +28,17 @@ class Calibration;
 inline constexpr Bytes kMinMemoryGranule = Bytes::Of(int64_t{1} << 20);
 inline constexpr Bytes kMaxMemoryGranule = Bytes::Of(int64_t{1} << 40);
 
-// The rules of the search, which are part of the question and of the plan key. Fields and defaults
-// are those of `PlanningOptions` of the proto.
+// The rules of the search, which are part of the question and of the plan key. Clients set them by
+// `PlanningOptions` (proto/parplan/v1/plan.proto), which has the same defaults.
 struct PlanningRules {
   // Share of a device's available memory left free, in [0, 1), in addition to the margin of
   // `out_of_memory_risk`.
   double memory_headroom_ratio = 0.0;
-  // 0 stands for the devices of one node.
+  // The largest degree that plans may have; 0 stands for the devices of one node.
   int max_tensor_parallel_degree = 0;
-  // 0 stands for no limit.
+  // The largest degree that plans may have; 0 stands for no limit.
   int max_pipeline_parallel_degree = 0;
-  // 0 means that the search chooses.
+  // The micro-batches of a step; 0 means that the search chooses.
   int64_t micro_batch_count = 0;
   // A schedule that `dimensions` and `target` allow. If absent, planners that search schedules may
   // use any schedule of the space, the others use 1F1B.
@@ -127,11 +127,13 @@ class PlanningProblem {
                                                 Knowledge knowledge, int64_t global_batch_size,
                                                 PlanningRules rules);
 
+  // The parts of the question; these references are valid as long as this problem or a copy of it.
   const ModelSpec& model() const { return *model_; }
   const Topology& topology() const { return *topology_; }
   // A `GroupIndex` is below `group_count()` here and below, which is not checked.
   const NodeGroup& node_group(GroupIndex group) const { return topology_->node_group(group); }
   int group_count() const { return topology_->group_count(); }
+  // The measurements on a group's nodes, empty if there are none.
   const ProfileSnapshot& profile(GroupIndex group) const {
     return *knowledge_.groups[group.value()].profile;
   }
@@ -152,8 +154,11 @@ class PlanningProblem {
   // Returns `rules().dimensions` without those that the target, `allow_recompute` or
   // `allow_sharded_data_parallel` exclude.
   DimensionSet dimensions() const;
+  // The rules of `Create`, with `runtime` replaced by its traits on the devices; valid as long as
+  // this problem.
   const PlanningRules& rules() const { return rules_; }
 
+  // The devices of all groups.
   int device_count() const { return topology_->device_count(); }
   // Memory that one device of a group may hold: available memory less headroom.
   Bytes usable_memory(GroupIndex group) const { return usable_memory_[group.value()]; }
@@ -172,7 +177,7 @@ class PlanningProblem {
   // otherwise.
   PlanningProblem WithGlobalBatchSize(int64_t size) const;
   // Returns the question with other rules. Usable memory stays that of the headroom before.
-  // REQUIRES: `Create` accepts the rules for the batch; they are not checked again.
+  // REQUIRES, unchecked: `Create` accepts the rules for the batch.
   PlanningProblem WithRules(PlanningRules rules) const;
   // Returns the question for `node_count` nodes of the same kind, without names; the last link tier
   // reaches them all. Usable memory stays. REQUIRES: one node group and at least one node; aborts

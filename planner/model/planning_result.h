@@ -20,6 +20,8 @@ namespace parplan {
 
 // The state of a running search.
 struct SearchProgress {
+  // Candidates searched so far, and those there are: all plans of one batch size, pipeline degree,
+  // number of micro-batches and schedule are one candidate.
   int64_t done_candidate_count = 0;
   int64_t total_candidate_count = 0;
   // The best step time so far; absent until there is a plan.
@@ -27,6 +29,7 @@ struct SearchProgress {
   // Proved lower bound: no plan of the space is predicted to be faster. If batches are searched
   // too, it holds for the batch of the incumbent.
   Seconds bound;
+  // Partial plans that were extended so far.
   int64_t expanded_state_count = 0;
 };
 

@@ -26,7 +26,8 @@
 
 namespace parplan {
 
-// Values as in proto/parplan/v1/model.proto.
+// The combination of formats, by the numbers of proto/parplan/v1/model.proto. All but `kFp32` have
+// fp32 weights in the optimizer.
 enum class Precision {
   kFp32 = 1,
   kBf16 = 2,
@@ -79,6 +80,7 @@ struct Quantisation {
   static constexpr int kCopyCount = 2;
 };
 
+// The formats of one precision: a row of the table `KnownPrecisions`.
 struct PrecisionTraits {
   Precision precision;
   // Name in flags and file names: `bf16`.
@@ -114,10 +116,10 @@ const PrecisionTraits& TraitsOf(Precision precision);
 // Returns the precision with that `PrecisionTraits::name`, or nothing.
 std::optional<Precision> FindPrecision(absl::string_view name);
 
-// Returns the precision that a description such as `bfloat16 mixed` names, or nothing. REQUIRES:
-// its letters are lower-case, and it is the name of a precision, or the caller has refused
-// descriptions of products of 8 bits or fewer, which this function may take for the 16-bit format
-// beside them (`bf16 with fp8`).
+// Returns the precision that a description such as `bfloat16 mixed` names, or nothing. REQUIRES,
+// unchecked: its letters are lower-case, and it is the name of a precision, or the caller has
+// refused descriptions of products of 8 bits or fewer, which this function may take for the 16-bit
+// format beside them (`bf16 with fp8`).
 std::optional<Precision> FindPrecisionIn(absl::string_view description);
 
 // Returns the size of one element in bytes.

@@ -1,7 +1,7 @@
 // The measurements that a planner reads: an immutable set of points for one kind of node, merged
 // from stored profiles. proto/wire/snapshot_builder.h merges them and makes one, and
-// `PlanningProblem` holds those of its groups. Fields mean what those of
-// proto/parplan/v1/profile.proto mean.
+// `PlanningProblem` holds those of its groups. Files and messages have the same fields
+// (proto/parplan/v1/profile.proto). Times are medians.
 
 #ifndef PARPLAN_PLANNER_MODEL_PROFILE_SNAPSHOT_H_
 #define PARPLAN_PLANNER_MODEL_PROFILE_SNAPSHOT_H_
@@ -18,8 +18,13 @@
 namespace parplan {
 
 // The source of a value: a clock or counter; a computation from a measurement of another form, such
-// as a bandwidth; an assumption or first principles. Numbers are those of the proto.
+// as a bandwidth; an assumption or first principles. Numbers are those of
+// proto/parplan/v1/profile.proto.
 enum class Origin { kMeasured = 1, kDerived = 2, kEstimated = 3 };
+// A collective operation, named as in NCCL. Every rank ends with the sum (`kAllReduce`), with the
+// parts of all (`kAllGather`), with its part of the sum (`kReduceScatter`), with a part from each
+// rank (`kAllToAll`), or with the data of one (`kBroadcast`); `kSendReceive` has one sender and one
+// receiver.
 enum class Collective {
   kAllReduce = 1,
   kAllGather = 2,
@@ -34,6 +39,7 @@ const char* CollectiveName(Collective collective);
 
 // Compute time of one layer on one device for one micro-batch, collectives excluded.
 struct LayerTimingPoint {
+  // Number of devices that share each matrix.
   int tensor_parallel_degree = 1;
   int micro_batch_size = 1;  // samples on this device
   int sequence_length = 0;   // tokens per sample, never 0 here
@@ -46,6 +52,7 @@ struct LayerTimingPoint {
 // Memory of one layer on one device.
 struct LayerMemoryPoint {
   int tensor_parallel_degree = 1;
+  // Whether the ranks also share the tokens of activations outside the matrices.
   bool sequence_parallel = false;
   int sequence_length = 0;  // never 0 here
   // Parameters that the device holds.
@@ -85,6 +92,7 @@ struct OptimizerPoint {
   Optimizer optimizer = Optimizer::kAdam;
   Precision precision = Precision::kBf16;
   int64_t parameter_count = 0;
+  // Time of one step.
   Seconds duration;
   Origin origin = Origin::kMeasured;
 };
@@ -123,6 +131,7 @@ class ProfileSnapshot {
   // Checks neither `digest` nor the definitions of layers.
   static absl::StatusOr<ProfileSnapshot> Create(Content content);
 
+  // The members of `Content`, whose comments hold.
   const std::string& digest() const { return content_.digest; }
   const std::string& device_kind() const { return content_.device_kind; }
   int devices_per_node() const { return content_.devices_per_node; }

@@ -60,7 +60,9 @@ class RecomputeModules {
   static absl::StatusOr<RecomputeModules> Create(absl::Span<const RecomputeModule> modules,
                                                  absl::string_view field);
 
+  // Returns whether the module is in the set.
   constexpr bool has(RecomputeModule module) const { return (bits_ & Bit(module)) != 0; }
+  // Returns whether the set has no module.
   constexpr bool empty() const { return bits_ == 0; }
   // Returns a number from 0 on that is below `kSetCount` and that no other set has.
   constexpr int index() const { return bits_; }

@@ -13,6 +13,7 @@
 
 namespace parplan {
 
+// The form in which attention is computed.
 enum class AttentionKernel {
   // Scores, softmax and dropout are matrices of sequence x sequence in memory.
   kUnfused = 1,
@@ -55,6 +56,7 @@ enum class ExpertExchange {
 
 // The traits of one training program. The defaults are those of parplan's own executor on GPUs.
 struct RuntimeTraits {
+  // The name by which questions and profiles name the program.
   std::string runtime_id = "parplan";
 
   AttentionKernel attention_kernel = AttentionKernel::kFlash;

@@ -52,9 +52,11 @@ absl::string_view SearchDimensionName(SearchDimension dimension);
 // A set of dimensions. Plain value.
 class DimensionSet {
  public:
+  // Returns the set of all dimensions; the default is none.
   static constexpr DimensionSet All() { return DimensionSet((1u << kSearchDimensionCount) - 1); }
   constexpr DimensionSet() = default;
 
+  // Return whether the set has a dimension, and the set with it and without it.
   constexpr bool has(SearchDimension dimension) const { return (bits_ & Bit(dimension)) != 0; }
   constexpr DimensionSet With(SearchDimension dimension) const {
     return DimensionSet(bits_ | Bit(dimension));
@@ -115,6 +117,7 @@ enum class Target {
 // more.
 struct TargetLimits {
   Target target = Target::kParplan;
+  // The name in quotes of `FindTarget`.
   absl::string_view name;
   // The runtime (planner/model/runtime_traits.h) that predicts plans of questions that name none.
   absl::string_view runtime_id;

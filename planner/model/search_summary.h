@@ -1,5 +1,5 @@
-// How a search ended, and its counts. A `PlanningResult` has one. Fields without a comment mean
-// what those of `SearchSummary` in proto/parplan/v1/plan.proto mean.
+// How a search ended, and its counts. A `PlanningResult` has one. `SearchSummary` in
+// proto/parplan/v1/plan.proto has the same fields.
 
 #ifndef PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_
 #define PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_
@@ -10,12 +10,14 @@
 
 namespace parplan {
 
-// Values as in proto/parplan/v1/plan.proto. `kOptimal`: no plan of the space is better, or, without
-// a plan, it is proved that none fits. `kFeasible`: anything else.
+// Whether the answer is proved. The numbers are those of proto/parplan/v1/plan.proto. `kOptimal`:
+// no plan of the space is better, or, without a plan, it is proved that none fits. `kFeasible`:
+// anything else.
 enum class Termination { kOptimal = 1, kFeasible = 2 };
-// The reason why a search ended without a proof. `kMethod`: it ran to its end, but its method
-// proves nothing more. `kGap`: its gap is no larger than wanted. `kMemory`: the server gave it no
-// more; planners never say so.
+// The reason why a search ended without a proof; `kNone` if it has one. `kTime`: the time limit or
+// the deadline of the call. `kStates`: `SearchControl::max_state_count`. `kCancelled`: the caller
+// gave up. `kMethod`: it ran to its end, but its method proves nothing more. `kGap`: its gap is no
+// larger than wanted. `kMemory`: the server gave it no more; planners never say so.
 enum class SearchLimit {
   kNone = 0,
   kTime = 1,
@@ -36,8 +38,12 @@ struct SearchSummary {
   Seconds bound;
   // (step - bound) / step, in [0, 1]. Without a plan it says nothing.
   double gap_ratio = 1.0;
+  // Partial plans that were extended, and those that were discarded. Equal questions give equal
+  // counts on any number of threads, unless a limit of time ended the search.
   int64_t expanded_state_count = 0;
   int64_t pruned_state_count = 0;
+  // Candidates looked at; plans of one batch size, pipeline degree, number of micro-batches and
+  // schedule are one candidate.
   int64_t candidate_count = 0;
 };
 

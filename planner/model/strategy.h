@@ -12,8 +12,10 @@
 
 namespace parplan {
 
-// ZeRO's levels, as in proto/parplan/v1/plan.proto. `kNone` and `kParameters` are DP and
-// SDP of the Galvatron papers (docs/papers.md 6).
+// The part of a layer's states that ranks with the same parameters split among them instead of each
+// holding all (ZeRO's levels): nothing; the optimizer's states; these and gradients; these and
+// parameters. The numbers are those of proto/parplan/v1/plan.proto. `kNone` and `kParameters` are
+// DP and SDP of the Galvatron papers (docs/papers.md 6).
 enum class ShardingLevel { kNone = 1, kOptimizer = 2, kGradients = 3, kParameters = 4 };
 
 // The axis of the rank grid whose ranks are neighbours. If either degree is 1 the order has no
@@ -65,6 +67,8 @@ absl::string_view ContextKindName(ContextKind kind);
 // A strategy of one layer. The pipeline degree belongs to the plan. Strategies are compared field
 // by field in the order below, which also breaks ties in every search.
 struct Strategy {
+  // Number of ranks that share each matrix of the layer, and number of groups of ranks that each
+  // have samples of their own.
   int tensor_parallel_degree = 1;
   int data_parallel_degree = 1;
   RankOrder rank_order = RankOrder::kTensorInnermost;
@@ -107,6 +111,7 @@ struct Strategy {
   bool has_two_pieces() const {
     return context_parallel_degree > 1 && context_kind != ContextKind::kUlysses;
   }
+  // Returns the ranks that share the matrices of each expert, with the default of 0 filled in.
   int expert_tensor_degree() const {
     return expert_tensor_parallel_degree > 0 ? expert_tensor_parallel_degree
                                              : tensor_parallel_degree;
@@ -115,6 +120,7 @@ struct Strategy {
   int expert_replica_count() const {
     return rank_count() / (expert_tensor_degree() * expert_parallel_degree);
   }
+  // Returns and sets level and modules together.
   Recomputation recomputation() const {
     Recomputation both(recompute_level);
     both.modules = recompute_modules;
@@ -124,6 +130,7 @@ struct Strategy {
     recompute_level = recomputation.level;
     recompute_modules = recomputation.modules;
   }
+  // Returns the ranks of the stage: the product of the tensor-, context- and data-parallel degrees.
   int rank_count() const {
     return tensor_parallel_degree * context_parallel_degree * data_parallel_degree;
   }

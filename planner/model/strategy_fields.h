@@ -16,6 +16,7 @@ namespace parplan {
 // A value for a field of any type; only for counting, so it has no definition.
 struct AnyField {
   template <typename T>
+  // Converts to any type.
   operator T() const;  // NOLINT(google-explicit-constructor)
 };
 

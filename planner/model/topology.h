@@ -16,6 +16,7 @@ namespace parplan {
 // mistaken for the index of a layer definition or a stage.
 class GroupIndex {
  public:
+  // The first group, or the group of that index; a negative one is not refused.
   constexpr GroupIndex() = default;
   constexpr explicit GroupIndex(int value) : value_(value) {}
   constexpr int value() const { return value_; }
@@ -26,27 +27,37 @@ class GroupIndex {
 };
 inline constexpr GroupIndex kFirstGroup{0};
 
-// Nodes that are interchangeable. Fields as in proto/parplan/v1/topology.proto.
+// Nodes that are interchangeable. `Topology::Create` checks the rules that the members state.
 struct NodeGroup {
+  // Unique in the topology: 1 to 63 lower-case letters, digits and `-`, the first no `-`.
   std::string node_group_id;
+  // Model of the device as its driver reports it, for example `NVIDIA A100-SXM4-40GB`. Profiles are
+  // matched by it, letter by letter.
   std::string device_kind;
+  // At least 1.
   int node_count = 0;
   // Empty, or one name per node in rank order.
   std::vector<std::string> node_names;
+  // At least 1.
   int devices_per_node = 0;
-  // Memory of one device, and the part of it that jobs may not use.
+  // Memory of one device, above 0, and the part of it that jobs may not use, such as that of other
+  // processes.
   Bytes device_memory;
   Bytes reserved_memory;
 
+  // Returns the devices of all nodes of the group.
   int device_count() const { return node_count * devices_per_node; }
   // Returns the memory of one device that jobs may use.
   Bytes available_memory() const { return device_memory - reserved_memory; }
   friend bool operator==(const NodeGroup&, const NodeGroup&) = default;
 };
 
-// One level of the interconnect, fastest first. Fields as in proto/parplan/v1/topology.proto.
+// One level of the interconnect. A topology has them from the fastest to the slowest.
 struct LinkTier {
+  // For example `nvlink`, `pcie`, `switch`, `fabric`.
   std::string tier_id;
+  // Number of devices that reach each other within this tier: 8 for NVLink in a node of 8 devices.
+  // At least 1, and larger for each further tier; the last one reaches all devices.
   int reach_device_count = 0;
   friend bool operator==(const LinkTier&, const LinkTier&) = default;
 };
@@ -62,10 +73,13 @@ class Topology {
                                          std::vector<LinkTier> link_tiers,
                                          std::string fabric_id = "");
 
+  // Identifier of the cluster, with the letters of `NodeGroup::node_group_id`.
   const std::string& cluster() const { return cluster_; }
+  // At least one group, in rank order. An index is below `group_count()`, which is not checked.
   const std::vector<NodeGroup>& node_groups() const { return node_groups_; }
   const NodeGroup& node_group(GroupIndex group) const { return node_groups_[group.value()]; }
   int group_count() const { return static_cast<int>(node_groups_.size()); }
+  // At least one tier, from the fastest to the slowest.
   const std::vector<LinkTier>& link_tiers() const { return link_tiers_; }
   // Name in the library of fabrics; empty for the usual one of the device.
   const std::string& fabric_id() const { return fabric_id_; }

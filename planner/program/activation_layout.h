@@ -15,6 +15,8 @@ namespace parplan {
 struct Interval {
   int64_t begin = 0;
   int64_t end = 0;
+  // Return the number of integers, which is negative if `end` is below `begin`, and whether there
+  // are none.
   int64_t size() const { return end - begin; }
   bool is_empty() const { return end <= begin; }
   friend bool operator==(const Interval&, const Interval&) = default;
@@ -28,6 +30,7 @@ Interval Intersection(const Interval& a, const Interval& b);
 struct ActivationBlock {
   Interval samples;
   Interval tokens;
+  // Returns the number of rows: samples times tokens.
   int64_t row_count() const { return samples.size() * tokens.size(); }
   friend bool operator==(const ActivationBlock&, const ActivationBlock&) = default;
 };
@@ -59,8 +62,10 @@ class ActivationLayout {
   ActivationLayout(int first_rank, const Strategy& strategy, int64_t sample_count,
                    int64_t token_count);
 
+  // Return the first rank of the stage within the job, and the number of its ranks.
   int first_rank() const { return first_rank_; }
   int rank_count() const { return strategy_.rank_count(); }
+  // Returns whether `rank`, numbered within the job, is one of the stage.
   bool Has(int rank) const { return rank >= first_rank_ && rank < first_rank_ + rank_count(); }
 
   // Returns the samples of `rank`, which is a rank of the stage (`Has`) numbered within the job,
@@ -81,6 +86,7 @@ class ActivationLayout {
 
   // Lists all ranks with the same rows as `rank`, itself included, in order.
   std::vector<int> HoldersLike(int rank) const;
+  // Returns the coordinates of a rank of the stage.
   GridPlace PlaceOf(int rank) const { return PlaceOfRank(strategy_, rank - first_rank_); }
 
   // Returns whether every rank holds the same rows in both layouts.

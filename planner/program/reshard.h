@@ -27,6 +27,7 @@ struct ReshardProgram {
   std::vector<Transfer> receives;
   // Blocks the rank already has.
   std::vector<ActivationBlock> copies;
+  // Returns whether this rank has nothing to do.
   bool is_empty() const { return sends.empty() && receives.empty() && copies.empty(); }
 };
 

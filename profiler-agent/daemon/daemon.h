@@ -19,6 +19,8 @@
 
 namespace parplan {
 
+// The node, the folder of its state, and the times of measurements. The defaults of durations
+// were chosen; none was measured.
 struct DaemonOptions {
   // Uploads go to any replica of the server; leases come from one replica, which
   // profiler-agent/replicas/replicas.h chooses.

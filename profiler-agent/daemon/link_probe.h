@@ -25,6 +25,7 @@
 
 namespace parplan {
 
+// This node, and how it measures links.
 struct LinkProbeOptions {
   // This node as the server and other nodes see it; an empty `instance_id` is filled in.
   v1::AgentHello hello;

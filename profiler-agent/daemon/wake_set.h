@@ -16,6 +16,7 @@ namespace parplan {
 // without polling.
 class WakeSet {
  public:
+  // The causes that ended a wait; none is set if the time was over.
   struct Causes {
     // SIGINT or SIGTERM, the last one that came; 0 if there was none.
     int signal = 0;

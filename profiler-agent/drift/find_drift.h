@@ -12,6 +12,7 @@
 
 namespace parplan {
 
+// How far times must be off, and in how many operations, to count as drifted.
 struct DriftOptions {
   // Relative widening of the stored range at both ends. The stored range reaches from median / r to
   // median * r, where r is the ratio of the 90th percentile to the median. Not measured: 0.1 was
@@ -24,6 +25,7 @@ struct DriftOptions {
 // A shape of collective whose times have drifted from the stored ones.
 struct Drift {
   v1::Collective collective = v1::COLLECTIVE_UNSPECIFIED;
+  // Ranks of a group, and the distance in ranks between neighbours.
   int participant_count = 0;
   int rank_stride = 0;
   // Time seen divided by time stored, at the message size that is farthest out of range. Above 1 is

@@ -22,13 +22,14 @@ class WindowSpool {
 
   explicit WindowSpool(std::string path) : path_(std::move(path)) {}
 
+  // Returns the path of the folder.
   const std::string& path() const { return path_; }
   // Removes up to kMaxFilesAtOnce files in the order of their names, and returns the collectives of
   // those that are windows; none if the folder cannot be read. A file that is not a window is
   // renamed to `*.refused` and counted. A file that can be neither removed nor renamed is skipped,
   // so that no window counts twice.
   std::vector<v1::CollectiveTiming> Take();
-  // Returns whether the last `Take` left files for the next call.
+  // Returns whether the last `Take` left files for the next call; false before the first.
   bool has_more() const { return has_more_; }
   // Files refused since construction.
   int64_t refused_count() const { return refused_count_; }

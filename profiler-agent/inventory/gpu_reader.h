@@ -39,6 +39,8 @@ struct GpuDevice {
 
 // The load of a GPU at one moment.
 struct GpuState {
+  // Memory in use, the share of the last sample period in which a kernel ran, and the clock of the
+  // multiprocessors now.
   int64_t used_memory_bytes = 0;
   int utilization_percent = 0;
   int sm_clock_mhz = 0;
@@ -50,6 +52,7 @@ struct GpuState {
   std::optional<std::vector<int64_t>> processes;
 };
 
+// All GPUs that the driver shows to this process, as of one moment.
 struct GpuSet {
   GpuAvailability availability = GpuAvailability::kFailed;
   // The reason why there are no GPUs, on one line; empty if there are.
@@ -70,6 +73,7 @@ struct GpuSet {
   std::vector<std::vector<bool>> nvlink_peers;
 };
 
+// The library to ask, and the GPUs that count.
 struct GpuReaderOptions {
   std::string library = "libnvidia-ml.so.1";
   // CUDA version that the driver must support, as in `GpuSet::cuda_version`; 0 for any. A driver

@@ -38,6 +38,7 @@ struct HostFacts {
   std::string kernel;
 };
 
+// The machine to read.
 struct HostReaderOptions {
   // File written by `lstopo file.xml`, read instead of this machine; empty for this machine.
   std::string topology_file;

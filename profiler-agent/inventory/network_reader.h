@@ -33,6 +33,7 @@ struct NetworkInterface {
   int numa_node = -1;
 };
 
+// All network devices of a node.
 struct NetworkFacts {
   // RDMA ports ordered by device and port, and interfaces ordered by name, all as texts: `mlx5_10`
   // precedes `mlx5_2`.

@@ -22,15 +22,18 @@ enum class DeviceType {
   kCuda,
 };
 
+// Everything that was read of a node, as of one moment.
 struct NodeInventory {
   HostFacts host;
   GpuSet gpus;
   NetworkFacts networks;
 };
 
+// The places to read; the defaults are this machine.
 struct InventoryOptions {
   HostReaderOptions host;
   GpuReaderOptions gpus;
+  // Folder at which the kernel's sysfs is mounted.
   std::string sysfs_root = "/sys";
 };
 
@@ -47,7 +50,9 @@ std::string InventoryFingerprint(const NodeInventory& inventory);
 // Returns the text that the fingerprint is made from, to find out why two fingerprints differ.
 std::string InventoryText(const NodeInventory& inventory);
 
+// The devices that the topology offers, and its names.
 struct TopologyOptions {
+  // Name of the cluster.
   std::string cluster = "local";
   // Name of the node; empty leaves nodes unnamed.
   std::string node;

@@ -35,10 +35,12 @@ const char* GpuAvailabilityName(GpuAvailability availability);
 
 // The library's functions. The library is loaded and initialised while this object lives, and
 // device handles are valid as long; any thread may call it. Each function pointer stands for the
-// function of NVML that nvml_library.cc names beside it. `init` and `shutdown` are for this object
-// alone.
+// function of NVML that its comment names, or, where the library lacks that, for its predecessor
+// (nvml_library.cc); NVIDIA's NVML API Reference documents arguments and results. `init` and
+// `shutdown` are for this object alone.
 class NvmlLibrary {
  public:
+  // The result of `Load`.
   struct Loaded {
     // Null unless `availability` is kAvailable.
     std::unique_ptr<NvmlLibrary> library;
@@ -57,32 +59,43 @@ class NvmlLibrary {
   // Returns the library's description of a result.
   std::string ErrorText(nvml::Result result) const;
 
-  nvml::Result (*init)() = nullptr;
-  nvml::Result (*shutdown)() = nullptr;
-  nvml::Result (*device_count)(unsigned*) = nullptr;
+  nvml::Result (*init)() = nullptr;                   // nvmlInit_v2
+  nvml::Result (*shutdown)() = nullptr;               // nvmlShutdown
+  nvml::Result (*device_count)(unsigned*) = nullptr;  // nvmlDeviceGetCount_v2
+  // nvmlDeviceGetHandleByIndex_v2
   nvml::Result (*device_by_index)(unsigned, nvml::Device*) = nullptr;
-  nvml::Result (*device_name)(nvml::Device, char*, unsigned) = nullptr;
-  nvml::Result (*device_memory)(nvml::Device, nvml::Memory*) = nullptr;
+  nvml::Result (*device_name)(nvml::Device, char*, unsigned) = nullptr;  // nvmlDeviceGetName
+  nvml::Result (*device_memory)(nvml::Device, nvml::Memory*) = nullptr;  // nvmlDeviceGetMemoryInfo
 
   // Optional functions: null if this release of the library does not have them.
-  const char* (*error_string)(nvml::Result) = nullptr;
-  nvml::Result (*driver_version)(char*, unsigned) = nullptr;
-  nvml::Result (*cuda_version)(int*) = nullptr;
-  nvml::Result (*device_uuid)(nvml::Device, char*, unsigned) = nullptr;
-  nvml::Result (*device_pci)(nvml::Device, nvml::PciInfo*) = nullptr;
+  const char* (*error_string)(nvml::Result) = nullptr;        // nvmlErrorString
+  nvml::Result (*driver_version)(char*, unsigned) = nullptr;  // nvmlSystemGetDriverVersion
+  nvml::Result (*cuda_version)(int*) = nullptr;               // nvmlSystemGetCudaDriverVersion_v2
+  nvml::Result (*device_uuid)(nvml::Device, char*, unsigned) = nullptr;  // nvmlDeviceGetUUID
+  nvml::Result (*device_pci)(nvml::Device, nvml::PciInfo*) = nullptr;    // nvmlDeviceGetPciInfo_v3
+  // nvmlDeviceGetCudaComputeCapability
   nvml::Result (*device_capability)(nvml::Device, int*, int*) = nullptr;
-  nvml::Result (*max_clock)(nvml::Device, int, unsigned*) = nullptr;
-  nvml::Result (*current_clock)(nvml::Device, int, unsigned*) = nullptr;
+  nvml::Result (*max_clock)(nvml::Device, int, unsigned*) = nullptr;  // nvmlDeviceGetMaxClockInfo
+  nvml::Result (*current_clock)(nvml::Device, int, unsigned*) = nullptr;  // nvmlDeviceGetClockInfo
+  // nvmlDeviceGetCurrentClocksEventReasons
   nvml::Result (*clock_limits)(nvml::Device, unsigned long long*) = nullptr;
+  // nvmlDeviceGetPowerUsage
   nvml::Result (*power)(nvml::Device, unsigned*) = nullptr;
+  // nvmlDeviceGetEnforcedPowerLimit
   nvml::Result (*power_limit)(nvml::Device, unsigned*) = nullptr;
+  // nvmlDeviceGetTemperature
   nvml::Result (*temperature)(nvml::Device, int, unsigned*) = nullptr;
+  // nvmlDeviceGetUtilizationRates
   nvml::Result (*utilization)(nvml::Device, nvml::Utilization*) = nullptr;
+  // nvmlDeviceGetComputeRunningProcesses_v3
   nvml::Result (*processes)(nvml::Device, unsigned*, nvml::ProcessInfo*) = nullptr;
+  // nvmlDeviceGetTopologyCommonAncestor
   nvml::Result (*common_ancestor)(nvml::Device, nvml::Device, int*) = nullptr;
+  // nvmlDeviceGetP2PStatus
   nvml::Result (*peer_status)(nvml::Device, nvml::Device, int, int*) = nullptr;
+  // nvmlDeviceGetNvLinkState
   nvml::Result (*nvlink_state)(nvml::Device, unsigned, unsigned*) = nullptr;
-  nvml::Result (*mig_mode)(nvml::Device, unsigned*, unsigned*) = nullptr;
+  nvml::Result (*mig_mode)(nvml::Device, unsigned*, unsigned*) = nullptr;  // nvmlDeviceGetMigMode
 
  private:
   explicit NvmlLibrary(void* handle) : handle_(handle) {}

@@ -28,6 +28,7 @@
 
 namespace parplan {
 
+// The identity of the agent, its pauses, and what it calls.
 struct LeaseAgentOptions {
   LeaseMachineOptions machine;
   // Callbacks, each of which may be empty. All are called in order from one thread of the agent and

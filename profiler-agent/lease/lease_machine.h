@@ -19,6 +19,7 @@
 
 namespace parplan {
 
+// The identity of the agent and its pauses. The values were chosen; none was measured.
 struct LeaseMachineOptions {
   // Identity of the agent. `LeaseAgent` fills in an empty `instance_id`; this class does not.
   v1::AgentHello hello;
@@ -38,6 +39,7 @@ struct LeaseMachineOptions {
   absl::Duration look_interval = absl::Minutes(3);
 };
 
+// Something that the owner of the machine must do now.
 struct LeaseAction {
   enum class Kind {
     // Begin a stream to the preferred replica, begin one to the replica after the one that has just

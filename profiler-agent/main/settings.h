@@ -12,6 +12,7 @@
 
 namespace parplan {
 
+// The settings of the agent, whichever of its modes it runs in.
 struct Settings {
   // Measure once, then exit.
   bool once = false;
@@ -27,7 +28,7 @@ struct Settings {
   // Name of the node. The default is the host name up to its first dot, in lower case, with
   // characters replaced that node names do not allow.
   std::string node;
-  // Settings of the agent that stays; `once` uses its `request` and `measurement`.
+  // Settings of the agent as a service (`RunDaemon`); `once` uses its `request` and `measurement`.
   DaemonOptions daemon;
 };
 

@@ -20,6 +20,7 @@
 
 namespace parplan {
 
+// How to measure, and who is kept informed.
 struct MeasurementOptions {
   DeviceType device_type = DeviceType::kCpu;
   InventoryOptions inventory;

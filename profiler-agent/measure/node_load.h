@@ -13,8 +13,8 @@
 namespace parplan {
 
 // Returns the reason why `rank_count` of the cores are not free, on one line; empty if they are.
-// `load` is HostLoad(). They are if `load` is at most the cores left over plus 0.5: every machine
-// runs a few background processes. More ranks than cores need all cores.
+// `load` is HostLoad() (host_reader.h). They are if `load` is at most the cores left over plus 0.5:
+// every machine runs a few background processes. More ranks than cores need all cores.
 std::string BusyCpuText(double load, int core_count, int rank_count);
 
 // Returns the reason not to measure on `rank_count` devices of this type now, by BusyCpuText with

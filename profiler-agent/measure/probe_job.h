@@ -20,6 +20,7 @@
 
 namespace parplan {
 
+// How the ranks run, and who reads what they print.
 struct ProbeJobOptions {
   // Path of parplan-agent-probe; empty for the one in the folder of this program.
   std::string program;

@@ -29,6 +29,7 @@ namespace parplan {
 // RESOURCE_EXHAUSTED or INTERNAL if no process can be made (RankProcesses). Blocks until then.
 absl::StatusOr<std::string> TorchVersion(const std::string& program);
 
+// How the program runs, and who reads what it prints.
 struct TorchJobOptions {
   // `Profile.device_kind`.
   std::string device_kind;

@@ -26,6 +26,7 @@ inline constexpr int kKernelChannelEvent = 1 << 6;
 // State of a kernel channel that has ended; its argument is the time.
 inline constexpr int kKernelChannelStop = 22;
 
+// A collective that a rank enqueues. `count` is in elements of `datatype`.
 struct CollectiveEvent {
   uint64_t sequence;
   const char* function;  // "AllReduce", "AllGather", ...
@@ -40,6 +41,8 @@ struct CollectiveEvent {
   const char* protocol;
 };
 
+// A send or a receive that a rank enqueues. `count` is in elements of `datatype`, `peer` the other
+// rank of the communicator.
 struct PointToPointEvent {
   const char* function;  // "Send" or "Recv"
   void* buffer;
@@ -49,6 +52,7 @@ struct PointToPointEvent {
   uint8_t channel_count;
 };
 
+// The beginning of one channel of an operation that was enqueued before.
 struct KernelChannelEvent {
   uint8_t channel;
   uint64_t start;  // Nanoseconds of the device's global timer.
@@ -89,6 +93,9 @@ union StateArguments {
 using Logger = void (*)(int level, unsigned long flags, const char* file, int line,
                         const char* format, ...);
 
+// The table of functions that a plugin of version 4 exports. Each function returns `kSuccess`.
+// `init` is called once for each communicator, `finalize` at its end; `start` begins an event and
+// sets `handle`, by which `stop` and `record_state` name it.
 struct ProfilerV4 {
   const char* name;
   int (*init)(void** context, int* mask, const char* communicator_name, uint64_t communicator_id,
@@ -99,6 +106,8 @@ struct ProfilerV4 {
   int (*finalize)(void* context);
 };
 
+// The table of version 5, which differs in the order of the first arguments of `init` and in the
+// events.
 struct ProfilerV5 {
   const char* name;
   int (*init)(void** context, uint64_t communicator_id, int* mask, const char* communicator_name,

@@ -35,6 +35,7 @@ struct PassiveShape {
   friend auto operator<=>(const PassiveShape&, const PassiveShape&) = default;
 };
 
+// The time that one operation took on the device.
 struct PassiveSample {
   PassiveShape shape;
   // Time from the start of the first channel to the end of the last.

@@ -16,6 +16,7 @@
 
 namespace parplan {
 
+// The folder of the windows, and the length of each.
 struct PassiveOptions {
   // Existing folder in which windows are left, as `PREFIX-NUMBER.window.json`. While it is missing,
   // windows are lost.

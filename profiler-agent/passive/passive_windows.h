@@ -24,6 +24,7 @@ class PassiveWindow {
 
   // Adds a sample, or drops and counts it if its shape would be one too many.
   void Add(const PassiveSample& sample);
+  // Returns whether no sample was added.
   bool is_empty() const { return shapes_.empty(); }
   // Number of samples dropped because of `kMaxShapes`.
   int64_t lost_count() const { return lost_count_; }

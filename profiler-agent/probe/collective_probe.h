@@ -39,6 +39,7 @@ bool ShapeCovers(int participant_count, int rank_stride, int rank_count);
 // Returns the ranks of the group that contains `rank`, in order. REQUIRES, unchecked: ShapeCovers.
 std::vector<int> GroupOf(int participant_count, int rank_stride, int rank);
 
+// How long and how exactly to measure. The values were chosen; none was measured.
 struct CollectiveProbeOptions {
   // Operations that are discarded, and samples to take: up to 7 more than the maximum, as short
   // operations are sampled 8 at a time.

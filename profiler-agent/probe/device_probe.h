@@ -27,6 +27,8 @@ struct OverlapTimes {
   absl::Duration compute_beside;
   absl::Duration communication_beside;
 
+  // Return how many times longer the products and the all-reduce take beside the other: 1 for no
+  // effect.
   double compute_slowdown() const { return absl::FDivDuration(compute_beside, compute); }
   double communication_slowdown() const {
     return absl::FDivDuration(communication_beside, communication);
@@ -57,6 +59,7 @@ absl::StatusOr<OverlapTimes> MeasureOverlap(Device& device, LayerKernels& kernel
                                             Communicator& group, Communicator& control,
                                             const OverlapSizes& sizes, int repetition_count);
 
+// How fast one device copies.
 struct CopySpeeds {
   // Median speeds in bytes per second; each byte is read once and written once.
   double within_device = 0.0;

@@ -22,6 +22,7 @@
 
 namespace parplan {
 
+// The devices, models and sizes to measure, and the time for it.
 struct ProbeRequest {
   // `cpu` (cores) or `cuda` (GPUs), which is not checked here, and the number of ranks on the node,
   // one for each device.

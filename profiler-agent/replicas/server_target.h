@@ -12,6 +12,7 @@ namespace parplan {
 
 // A target, parsed as gRPC does (https://github.com/grpc/grpc/blob/master/doc/naming.md).
 struct ServerTarget {
+  // How the target names servers.
   enum class Kind {
     // `HOST:PORT`, `dns:NAME:PORT`, `dns:///NAME:PORT`, `dns://DNS-SERVER/NAME:PORT`.
     kName,

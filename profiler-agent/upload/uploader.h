@@ -55,6 +55,7 @@ class Uploader {
   // Makes the thread try again at once: the queue may have grown, or the server may be back.
   void Wake();
 
+  // Returns the numbers of this moment.
   UploadCounts counts() const;
 
  private:

@@ -38,6 +38,7 @@ absl::string_view KeyStatusName(KeyStatus status);
 
 // One key of a store. It may issue plans within [not_before, not_after).
 struct KeyInfo {
+  // Id in signatures and trust bundles.
   std::string key_id;
   absl::Time create_time;
   absl::Time not_before;

@@ -53,7 +53,9 @@ struct TrustedKey {
   // When the key was revoked; set if and only if it was.
   std::optional<absl::Time> revoke_time = std::nullopt;
 
+  // Returns whether the key was revoked.
   bool is_revoked() const { return status == TrustStatus::kRevoked; }
+  // Returns whether `time` is in the window; a revoked key is not refused here.
   bool MayIssueAt(absl::Time time) const { return not_before <= time && time < not_after; }
   friend bool operator==(const TrustedKey& a, const TrustedKey& b) = default;
 };
@@ -73,6 +75,7 @@ struct BundleVersion {
 
 // A signature of a whole bundle, 64 bytes, and the id of the key to try first.
 struct BundleSignature {
+  // Only selects the key to try first; the signature decides.
   std::string key_id;
   std::string sig;
 };
@@ -114,8 +117,8 @@ class TrustBundle {
   // text that has the version and every key. REQUIRES: the bundle has a version; aborts otherwise.
   std::string SignedBytes() const;
 
-  // Returns this bundle with other signatures, which are not verified. REQUIRES: it has a version;
-  // 1 to 16 signatures. Aborts otherwise.
+  // Returns this bundle with other signatures, which are not verified. REQUIRES: it has a version,
+  // and `signatures` are 1 to 16; aborts otherwise.
   TrustBundle WithSignatures(std::vector<BundleSignature> signatures) const;
 
   // Returns PERMISSION_DENIED (SIGNATURE_INVALID) if the bundle has expired at `now`: it trusts no
@@ -136,10 +139,12 @@ class TrustBundle {
   // Returns the key with this id, or null. The pointer is valid as long as the bundle.
   const TrustedKey* Find(absl::string_view key_id) const;
 
+  // Returns all keys, in the order stated above, revoked ones included.
   const std::vector<TrustedKey>& keys() const { return keys_; }
 
   // The version; nothing for an unsigned bundle.
   const std::optional<BundleVersion>& version() const { return version_; }
+  // Returns the signatures, which were not verified; none for an unsigned bundle.
   const std::vector<BundleSignature>& signatures() const { return signatures_; }
 
  private:

@@ -25,6 +25,7 @@ namespace parplan {
 // behind `-`. A number such as 1e9 is whole.
 absl::StatusOr<int64_t> JsonInteger(const JsonValue& value, int64_t min, int64_t max,
                                     bool allow_string);
+// Read a number, `true` or `false`, and a text; a text of digits is no number.
 absl::StatusOr<double> JsonNumber(const JsonValue& value);
 absl::StatusOr<bool> JsonBoolean(const JsonValue& value);
 absl::StatusOr<std::string> JsonString(const JsonValue& value);

@@ -24,12 +24,12 @@ namespace parplan {
 // `device_count` to `virtual_stage_count`, and `micro_batch_group_size`. `model` is the planned
 // model; its ids name the layers. The caller sets identity, digests and times, and replaces
 // `search` if it has processor and wall times to add (`SearchSummaryToProto`). REQUIRES: the layers
-// of `plan` are layers of `model`, else it aborts; and `payload` is not null.
+// of `plan` are layers of `model`; aborts otherwise. REQUIRES, unchecked: `payload` is not null.
 void FillPayload(const Plan& plan, const Prediction& prediction, const SearchSummary& search,
                  const ModelSpec& model, v1::PlanPayload* payload);
 
 // Says in `payload`, whose stages are filled in, what its layers with selective recomputation
-// compute again; nothing if it has none. REQUIRES: `payload` is not null.
+// compute again; nothing if it has none. REQUIRES, unchecked: `payload` is not null.
 void FillRecomputePolicy(SelectiveRecompute selective, v1::PlanPayload* payload);
 
 // Returns the message of a plan that was not chosen. `model` and its requirement as in

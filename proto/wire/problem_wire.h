@@ -26,6 +26,7 @@ namespace parplan {
 // A `v1::PlanSpec`, converted and each part checked by itself.
 struct AskedPlan {
   PlanningOptions options;
+  // Neither is null.
   std::shared_ptr<const ModelSpec> model;
   std::shared_ptr<const Topology> topology;
   // Samples a step; checked by `ProblemFor`.

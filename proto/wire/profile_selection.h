@@ -24,12 +24,14 @@ namespace parplan {
 // It remembers the profiles before, which come newest first; one thread at a time may use it.
 class RuntimeSelection {
  public:
-  // The part of a profile that holds. Collectives of other runtimes are older than all others.
+  // The part of a profile that holds: nothing, all of it, or its collectives alone. Collectives of
+  // other runtimes are older than all others.
   enum class Part { kNone, kWhole, kCollectives };
 
   RuntimeSelection(absl::string_view device_kind, absl::string_view runtime_id);
 
-  // Returns the part of the next older profile that holds. REQUIRES: it is of the kind of device.
+  // Returns the part of the next older profile that holds. REQUIRES, unchecked: it is of the kind
+  // of device.
   Part Next(const v1::Profile& profile);
 
   // FAILED_PRECONDITION (PROFILE_MISSING), listing the runtimes that were measured, if there were

@@ -4,9 +4,10 @@
 // digit. Node ids may also have upper-case letters, `.` and `_`, up to 253 characters, since their
 // names come from the cluster.
 //
-// `Parse` returns INVALID_ARGUMENT (SPEC_INVALID) naming `field` and the expected form; `ToString`
-// is its inverse and does not check the ids. The server, the clients and the agent read and write
-// names with it.
+// Each `Parse` returns the ids in a name, or INVALID_ARGUMENT (SPEC_INVALID) naming `field` (the
+// field of the request, for the message) and the expected form, such as for an empty text or an id
+// that breaks the rule. `ToString` is its inverse and does not check the ids; `parent` drops the
+// last pair. The server, the clients and the agent read and write names with it.
 
 #ifndef PARPLAN_PROTO_WIRE_RESOURCE_NAME_H_
 #define PARPLAN_PROTO_WIRE_RESOURCE_NAME_H_

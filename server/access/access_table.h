@@ -42,6 +42,7 @@ enum class Access {
 
 // One method.
 struct AccessRow {
+  // Name of the service in the contract: `PlanService`.
   absl::string_view service;
   // Name in the contract: `CreatePlan`.
   absl::string_view method;
@@ -53,6 +54,7 @@ struct AccessRow {
   // By role; without meaning for a public method.
   std::array<Access, kRoleCount> access = {};
 
+  // Returns how much the role gives the method.
   Access of(Role role) const { return access[static_cast<size_t>(role)]; }
 };
 

@@ -42,7 +42,8 @@ class Authorizer {
   explicit Authorizer(AccessRules rules) : rules_(std::move(rules)) {}
 
   // Return the caller with these names (`Identity::OfCertificate`), and the one without a
-  // certificate or token. Callers that are not kept cost a look through all patterns of the policy.
+  // certificate or token; never null. Callers that are not kept cost a look through all patterns of
+  // the policy.
   std::shared_ptr<const Caller> CallerOf(const CertificateNames& names);
   std::shared_ptr<const Caller> AnonymousCaller();
 

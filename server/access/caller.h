@@ -24,9 +24,11 @@ namespace parplan {
 
 // Some ids, or all of them.
 struct IdSet {
+  // Whether every id is in the set.
   bool has_all = false;
   std::vector<std::string> ids;  // Empty if `has_all`.
 
+  // Returns whether `id` is one of them; true of every id if `has_all`.
   bool Contains(absl::string_view id) const;
   friend bool operator==(const IdSet&, const IdSet&) = default;
 };
@@ -84,6 +86,7 @@ class Caller {
   // OK unless the caller is a refused one.
   const absl::Status& refusal() const { return refusal_; }
 
+  // The caller's identity, which logs and grants name.
   const Identity& identity() const { return identity_; }
   // False for an unrestricted caller, which may do everything and has no roles. Ask before `roles`,
   // `RolesIn`, `Holds`, `ExecutesJob` and `AllowingRole`, which find nothing for it.

@@ -11,7 +11,9 @@
 
 namespace parplan {
 
+// A token or the names of a certificate, with the time at which it ends.
 struct Credential {
+  // The form in which the caller proves who it is.
   enum class Kind {
     // Neither a certificate nor a token that the server reads.
     kNone,

@@ -24,7 +24,8 @@ struct CertificateNames {
   std::vector<std::string> common_names;
 };
 
-// Names that may stand for the holder of a certificate without a SPIFFE id.
+// Names that may stand for the holder of a certificate without a SPIFFE id: those of
+// `CertificateNames::dns_names` and `common_names`.
 enum class NameSource { kDns, kCommonName };
 
 // An immutable text of one of these forms, which no two kinds of callers share:
@@ -54,6 +55,7 @@ class Identity {
   // or a name that Kubernetes does not allow.
   static std::optional<Identity> OfServiceAccount(absl::string_view subject);
 
+  // The text in one of the forms above.
   const std::string& text() const { return text_; }
 
   friend bool operator==(const Identity&, const Identity&) = default;

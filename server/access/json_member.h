@@ -1,4 +1,5 @@
-// Members of JSON objects of strangers. web_key_set.cc and token_verifier.cc read them.
+// Members of JSON objects that strangers wrote: keys and tokens. web_key_set.cc and
+// token_verifier.cc read them.
 
 #ifndef PARPLAN_SERVER_ACCESS_JSON_MEMBER_H_
 #define PARPLAN_SERVER_ACCESS_JSON_MEMBER_H_

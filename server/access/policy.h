@@ -47,6 +47,7 @@ class Policy {
   // executor jobs. The id of a job is any text of 1 to 128 bytes.
   static absl::StatusOr<Policy> Create(absl::Span<const Grant> grants, absl::string_view field);
 
+  // Returns whether this is `AllowAll()`.
   bool allows_all() const { return allows_all_; }
 
   // Returns the caller of this identity with the roles of all grants that match it, in their order,

@@ -63,12 +63,13 @@ class AuditDisk {
 // and not for a hundred.
 class AuditFile : public AuditSink {
  public:
+  // How a log is kept.
   struct Options {
     // Whether a record that cannot be written is an error.
     bool is_required = false;
-    // Called with each failure (UNAVAILABLE, AUDIT_UNAVAILABLE) and the number of records it
-    // concerns, on the thread of the log, which waits for it; it must not call the log. May be
-    // empty.
+    // Called after each failure with its error (UNAVAILABLE, AUDIT_UNAVAILABLE) and the number of
+    // records it concerns, on the thread of the log, which waits for it; it must not call the log.
+    // May be empty.
     std::function<void(const absl::Status& status, int64_t record_count)> on_failure;
     // The time of the lines. Neither this nor `disk` may be null.
     const Clock* clock = &Clock::Real();

@@ -15,6 +15,7 @@ namespace parplan {
 
 // The contents of a log in figures.
 struct AuditSummary {
+  // Lines of the file, all of which were checked.
   int64_t line_count = 0;
   // The line before the first one of the file: `AuditHead()` if the file begins with line 1 or has
   // no lines, whatever it goes on after; else the last line of the file that came before.

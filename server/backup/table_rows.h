@@ -19,8 +19,10 @@ namespace parplan {
 
 // A column of a table.
 struct TableColumn {
+  // The type of its values in a row: a whole number, a text, or bytes that may be no text.
   enum class Kind { kInteger, kText, kBytes };
 
+  // Name in the database.
   std::string name;
   Kind kind = Kind::kText;
   // Whether a text may be absent (NULL) in the database; a row has the empty text then.
@@ -29,6 +31,7 @@ struct TableColumn {
 
 // A table of the store.
 struct StoreTable {
+  // Name in the database.
   std::string name;
   std::vector<TableColumn> columns;
   // Comma-separated columns that give rows the same order in every database.
@@ -60,7 +63,7 @@ class RowSource {
   // does.
   virtual absl::Status ReadTable(const StoreTable& table, const RowTaker& take) = 0;
   // Returns the last number that a record of the table ever got, be the record deleted since; 0 for
-  // none. REQUIRES: the table `is_numbered`.
+  // none. REQUIRES, unchecked: the table `is_numbered`.
   virtual absl::StatusOr<int64_t> LastNumber(const StoreTable& table) = 0;
 };
 
@@ -78,8 +81,8 @@ class RowSink {
   virtual absl::Status Clear() = 0;
   // Adds a row to a table, whose columns it has.
   virtual absl::Status Add(const StoreTable& table, const TableRow& row) = 0;
-  // Sets the number after which a numbered table goes on; 0 for none yet. REQUIRES: the table
-  // `is_numbered`.
+  // Sets the number after which a numbered table goes on; 0 for none yet. REQUIRES, unchecked: the
+  // table `is_numbered`.
   virtual absl::Status SetLastNumber(const StoreTable& table, int64_t number) = 0;
   // Makes all rows visible. Only the destructor may be called afterwards.
   virtual absl::Status Commit() = 0;
@@ -90,7 +93,9 @@ class RowSink {
 // bytes, and a line feed.
 class RowDigest {
  public:
+  // Goes on with one more row.
   void Add(const TableRow& row);
+  // Returns the digest of all rows so far.
   const std::string& text() const { return text_; }
 
  private:

@@ -79,7 +79,7 @@ class AgentSession {
 // Serves the streams of all agents. Safe to use from any thread.
 class AgentCore {
  public:
-  // The arguments outlive the core.
+  // REQUIRES, unchecked: the arguments outlive the core.
   AgentCore(const Clock& clock, Observer& observer, const Limits& limits, CallGuard& guard);
   // Drains. REQUIRES: every session was destroyed, which is not checked.
   ~AgentCore();

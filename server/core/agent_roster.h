@@ -16,15 +16,16 @@ namespace parplan {
 // Reports every change to the observer. Not thread-safe.
 class AgentRoster {
  public:
-  // REQUIRES: `observer` outlives the roster.
+  // REQUIRES, unchecked: `observer` outlives the roster.
   explicit AgentRoster(Observer& observer) : observer_(observer) {}
 
   // Counts a new agent, which `Gone` takes away again. `now` is the time of day, for the observer.
   // REQUIRES: `connection` is not counted; not checked.
   void Connected(AgentConnection connection, const std::string& cluster, absl::Time now);
-  // Records a message of the agent. This and `Gone` ignore a connection that is not known, or not
-  // any more.
+  // Reports that the agent sent a message at `now`. This and `Gone` ignore a connection that is not
+  // known, or not any more.
   void Heard(AgentConnection connection, absl::Time now);
+  // Takes the agent away from the count of its cluster.
   void Gone(AgentConnection connection);
 
  private:

@@ -29,7 +29,7 @@ namespace parplan {
 // thread.
 class CalibrationCore {
  public:
-  // REQUIRES: the arguments outlive the core.
+  // REQUIRES, unchecked: the arguments outlive the core.
   CalibrationCore(Store& store, const Clock& clock, Observer& observer, const Limits& limits);
 
   // Stores a calibration under `clusters/{cluster}/calibrations/` and the first 32 digits of the
@@ -45,6 +45,8 @@ class CalibrationCore {
   // of this and of `GetActive` has an empty name, and its time is that of the deactivation, absent
   // if none was ever active. Ask the name whether one is active, not the time.
   absl::StatusOr<v1::ActiveCalibration> Activate(const v1::ActivateCalibrationRequest& request);
+  // Returns which calibration of the cluster is active and since when, as `Activate` does; no error
+  // if none is or the cluster is not known.
   absl::StatusOr<v1::ActiveCalibration> GetActive(const v1::GetActiveCalibrationRequest& request);
 
   // Returns the resource name of the cluster's active calibration, for `Find`; empty for none, also

@@ -50,6 +50,7 @@ class CallContext {
   // the deadline pass. Runs the callbacks of `OnCancel` once, on this thread; a second call does
   // nothing.
   void Cancel();
+  // Returns whether `Cancel` was called.
   bool cancelled() const;
 
   // Registers a callback for the cancellation of the call; runs it at once, on this thread, if the

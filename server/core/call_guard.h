@@ -73,7 +73,7 @@ absl::StatusOr<CallTarget> TargetOf(const v1::AgentHello& hello);
 // Safe to use from any thread.
 class CallGuard {
  public:
-  // The arguments outlive the guard.
+  // REQUIRES, unchecked: the arguments outlive the guard.
   CallGuard(Store& store, AuditSink& audit) : store_(store), audit_(audit) {}
 
   // Returns OK if the caller may make the call, which then is in the audit log if it changes

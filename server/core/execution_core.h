@@ -80,11 +80,10 @@ class ReportSession {
 // field; NOT_FOUND (RESOURCE_NOT_FOUND) for the plan or execution; FAILED_PRECONDITION
 // (PLAN_EXPIRED) from `Create` for a plan that had expired when the job began, (EXECUTION_STATE)
 // for an execution that was closed in another way; RESOURCE_EXHAUSTED (QUOTA_EXCEEDED) from
-// `Create` and reports; the store's UNAVAILABLE, DATA_LOSS and INTERNAL
-// (all STORE_UNAVAILABLE).
+// `Create` and reports; the store's UNAVAILABLE, DATA_LOSS and INTERNAL (all STORE_UNAVAILABLE).
 class ExecutionCore {
  public:
-  // REQUIRES: the arguments outlive the core.
+  // REQUIRES, unchecked: the arguments outlive the core.
   ExecutionCore(Store& store, const Clock& clock, Observer& observer, const Limits& limits,
                 CallGuard& guard, QuotaKeeper& quotas);
 
@@ -96,9 +95,11 @@ class ExecutionCore {
   // Starts a stream, which asks `CallGuard` with `context` at its first window. Never null.
   std::unique_ptr<ReportSession> StartReport(
       std::shared_ptr<CallContext> context = CallContext::OfItself());
-  // Close an execution. One that was closed in the same way is returned as it is.
+  // Close a running execution as succeeded, or as failed with the reason of the request, and return
+  // it with what its windows measured. One that was closed in the same way is returned as it is.
   absl::StatusOr<v1::Execution> Complete(const v1::CompleteExecutionRequest& request);
   absl::StatusOr<v1::Execution> Fail(const v1::FailExecutionRequest& request);
+  // Returns the execution of this name with its stages and what its windows measured so far.
   absl::StatusOr<v1::Execution> Get(const v1::GetExecutionRequest& request);
   // Returns one page of the executions of a plan, without their stages, which `Get` returns.
   absl::StatusOr<v1::ListExecutionsResponse> List(const v1::ListExecutionsRequest& request);

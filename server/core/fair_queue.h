@@ -36,6 +36,7 @@ namespace parplan {
 // On whose behalf a search runs. All searches without a holder share one place; quotas of
 // identities do not apply to them.
 struct SearchPlace {
+  // Identity of the caller, empty for no holder; and the cluster of the question.
   std::string holder;
   std::string cluster;
 };
@@ -45,6 +46,7 @@ class FairQueue {
  public:
   using Id = int64_t;
 
+  // The bounds of the queue, and of holders and clusters in it.
   struct Bounds {
     // Searches that wait, in all.
     int max_length = 1;
@@ -57,11 +59,14 @@ class FairQueue {
     int max_waiting_of_cluster = 0;
   };
 
-  // A search that lost its place in the queue.
+  // A search that lost its place in the queue to that of another holder: it was not started, and
+  // its caller must be refused (`DisplacedError`).
   struct Displaced {
     Id id = 0;
     std::string holder;
   };
+  // The search that was added, and the one that gave its place for it; `displaced` is absent if
+  // there was room.
   struct Added {
     Id id = 0;
     std::optional<Displaced> displaced;
@@ -95,9 +100,10 @@ class FairQueue {
   // with the time to retry.
   absl::Status DisplacedError() const;
 
+  // Numbers of searches, of all holders, that wait and that run.
   int waiting() const { return waiting_; }
   int running() const { return running_; }
-  // Searches of a holder that wait.
+  // Returns the number of searches of a holder that wait.
   int waiting_of(const std::string& holder) const;
 
  private:

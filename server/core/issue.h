@@ -48,7 +48,8 @@ UnsignedAnswer NewAnswer(const PlanQuestion& question, const SearchedPlan& searc
 
 // Returns both parts for a plan that was issued before, perhaps for another job: they keep what the
 // planner found and take the rest from `question`. DATA_LOSS (STORE_UNAVAILABLE) if the payload of
-// `issued` does not parse. REQUIRES: `issued` answers a question with the same `answer_key`.
+// `issued` does not parse. REQUIRES, unchecked: `issued` answers a question with the same
+// `answer_key`.
 absl::StatusOr<UnsignedAnswer> AnswerAgain(const PlanQuestion& question, const v1::Plan& issued,
                                            const std::string& name, absl::Time issue_time);
 

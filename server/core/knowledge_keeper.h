@@ -20,6 +20,8 @@ namespace parplan {
 // The version of everything that the plans of a cluster rest on. While it is the same,
 // `KnowledgeKeeper::Find` returns the same.
 struct KnowledgeVersion {
+  // `ProfileSet::revision` of the cluster (server/store/records.h): grows with each change of its
+  // profiles.
   int64_t profile_revision = 0;
   // Name of the active calibration; empty for none.
   std::string calibration;
@@ -43,7 +45,7 @@ struct JobKnowledge {
 // Every method may wait for the store's disk or network. Safe to use from any thread.
 class KnowledgeKeeper {
  public:
-  // REQUIRES: both outlive the keeper.
+  // REQUIRES, unchecked: both outlive the keeper.
   KnowledgeKeeper(ProfileKeeper& profiles, CalibrationCore& calibrations)
       : profiles_(profiles), calibrations_(calibrations) {}
 

@@ -26,7 +26,8 @@ using AgentConnection = int64_t;
 
 // The facts an agent gives about itself, read from `AgentHello` of the contract: `instance` is new
 // with every start of the agent, `release` names its program and version, others reach its ranks at
-// `host`, `fingerprint` changes with its hardware.
+// `host`, `fingerprint` changes with its hardware. `cluster` and `node` are ids without prefixes;
+// `device_kind` and `device_count` are those of the node.
 struct AgentFacts {
   std::string cluster;
   std::string node;
@@ -38,13 +39,16 @@ struct AgentFacts {
   std::string fingerprint;
 };
 
-// Nodes that are lent together.
+// Nodes that are lent together, so that their agents can do one measurement as the ranks of one
+// job. The node that asked is the host.
 struct NodeLease {
   struct Node {
     AgentConnection connection = 0;
     AgentFacts facts;
   };
 
+  // The id and the secret (`token`) that were given to `LeaseKeeper::Request`, and the `request_id`
+  // and `task` of the question. The task is for the other agents; the server does not read it.
   std::string id;
   std::string request_id;
   std::string token;
@@ -59,12 +63,15 @@ struct NodeLease {
   absl::Duration start;
   absl::Duration end;
 
+  // Returns the connection of the agent that asked for the lease.
   AgentConnection host_connection() const { return nodes[host].connection; }
 };
 
 // A message for one connection, or its end. Only the host hears of a lease that is not open yet,
 // first by `kGranted`; the other nodes hear of it from `kOpened` on.
 struct LeaseNews {
+  // The host has the lease and is to open it; the lease is open; it lasts longer; it has ended; or
+  // the connection itself shall end.
   enum class Kind { kGranted, kOpened, kRenewed, kEnded, kDisconnected };
 
   AgentConnection to = 0;
@@ -90,7 +97,9 @@ struct LeaseRefused {
 
 // A request for a lease, read and checked (`ReadLeaseRequest`).
 struct LeaseQuestion {
+  // Chosen by the agent that asks, which knows the answer by it.
   std::string request_id;
+  // Ids of the nodes in the order in which their ranks are numbered.
   std::vector<std::string> nodes;
   // 0 for `kDefaultLease`.
   absl::Duration duration;
@@ -102,6 +111,8 @@ struct LeaseQuestion {
 // A connected agent, for lists.
 struct ConnectedAgent {
   AgentFacts facts;
+  // Whether the agent says that its node is busy, for how long it has been connected, and how long
+  // ago it last sent a message.
   bool is_busy = false;
   absl::Duration connected_for;
   absl::Duration silent_for;
@@ -117,6 +128,7 @@ class LeaseKeeper {
  public:
   using News = std::vector<LeaseNews>;
 
+  // Duration of a lease for which the agent names none. Not measured.
   static constexpr absl::Duration kDefaultLease = absl::Minutes(1);
 
   explicit LeaseKeeper(const Limits& limits) : limits_(limits) {}
@@ -133,8 +145,10 @@ class LeaseKeeper {
                                absl::Duration now, const std::string& holder = "");
   // Removes the agent of a stream that ended. Does nothing if it is not known, or not any more.
   News Disconnect(AgentConnection connection);
-  // Records a sign of life; every message is one.
+  // Records a sign of life; every message is one. Does nothing for a connection that is not known.
   void Heard(AgentConnection connection, absl::Duration now);
+  // Records whether a job runs on the node of the agent. Changes no lease; does nothing for a
+  // connection that is not known.
   void SetBusy(AgentConnection connection, bool is_busy);
 
   // Lends all nodes of the question or none, under the id and the secret given, for the duration of
@@ -169,6 +183,7 @@ class LeaseKeeper {
 
   // Lists the agents of a cluster by node.
   std::vector<ConnectedAgent> List(const std::string& cluster, absl::Duration now) const;
+  // Return the numbers of connected agents and of leases in all clusters.
   int agent_count() const { return static_cast<int>(agents_.size()); }
   int lease_count() const { return static_cast<int>(leases_.size()); }
 

@@ -60,6 +60,7 @@ struct SearchReport {
 
 // One plan that was signed and stored.
 struct PlanReport {
+  // Name of the planner, and the figures of the plan's prediction.
   std::string planner;
   Seconds predicted_step;
   double predicted_samples_per_second = 0.0;
@@ -133,8 +134,9 @@ class Observer {
   // A call has begun; `CallFinished` follows. Called by server/rpc.
   virtual void CallStarted(absl::string_view /*method*/) {}
 
-  // A call has its answer. The reason is absent for OK and for errors of the transport. Called by
-  // server/rpc, which alone sees all calls.
+  // A call has its answer. `reason` is absent for OK and for errors of the transport; the duration
+  // is from the first byte of the call to its answer. Called by server/rpc, which alone sees all
+  // calls.
   virtual void CallFinished(absl::string_view /*method*/, absl::StatusCode, std::optional<Reason>,
                             absl::Duration) {}
 
@@ -147,7 +149,9 @@ class Observer {
   // A call waits for a search in flight of an equal question.
   virtual void SearchShared() {}
 
+  // A search of a planner, one of a comparison included, has ended.
   virtual void SearchFinished(const SearchReport&) {}
+  // A plan was signed and stored. Not called for a plan that was issued before.
   virtual void PlanIssued(const PlanReport&) {}
 
   // An upload ended: stored, refused, or given up. The reason is absent if it was stored or given
@@ -168,6 +172,7 @@ class Observer {
   virtual void CalibrationSeen(absl::string_view /*cluster*/,
                                std::optional<absl::Time> /*active_since*/) {}
 
+  // `VerifyPlan` has its verdict.
   virtual void PlanVerified(VerifyOutcome) {}
 
   // An execution of a plan of the cluster ended. The ratio is measured over predicted step time,
@@ -180,6 +185,7 @@ class Observer {
   virtual void PeakMemoryMeasured(absl::string_view /*cluster*/, double /*ratio*/) {}
   virtual void PhaseMeasured(int /*phase*/, double /*ratio*/) {}
   virtual void MemoryItemMeasured(int /*kind*/, double /*ratio*/) {}
+  // So many windows, none of them a duplicate, were stored.
   virtual void WindowsStored(int64_t /*count*/) {}
 
   // The numbers of connected agents and of leases may have changed.
@@ -188,7 +194,9 @@ class Observer {
   virtual void ClusterAgentsChanged(absl::string_view /*cluster*/, int /*agent_count*/) {}
   // An agent of the cluster sent a message, at this time.
   virtual void AgentHeard(absl::string_view /*cluster*/, absl::Time) {}
+  // A lease of nodes has ended so long after it was granted.
   virtual void LeaseEnded(LeaseOutcome, absl::Duration /*since_grant*/) {}
+  // Nodes were not lent.
   virtual void LeaseRefused(LeaseRefusalKind) {}
 
   // A method of the store returned.

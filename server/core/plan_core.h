@@ -67,7 +67,8 @@ using ProgressListener = std::function<void(const v1::SearchProgress&)>;
 // Safe to use from any thread.
 class PlanCore {
  public:
-  // REQUIRES: the references outlive the core; the pool is drained before the core is destroyed.
+  // REQUIRES, unchecked: the references outlive the core; the pool is drained before the core is
+  // destroyed.
   struct Dependencies {
     MeteredStore& store;
     KnowledgeKeeper& knowledge;

@@ -94,6 +94,7 @@ class UploadSession {
 
 // Merged measurements of one kind of node, as of one revision of the store.
 struct SnapshotHandle {
+  // Any thread may read it; null in a default handle alone.
   std::shared_ptr<const ProfileSnapshot> snapshot;
   // End of the newest measurement in it, or the time it was stored if the agent did not say. Of
   // profiles that measure the same things only the one stored last is in it.
@@ -106,7 +107,7 @@ struct SnapshotHandle {
 // store's disk or network. Safe to use from any thread.
 class ProfileKeeper {
  public:
-  // The arguments outlive the keeper and its sessions.
+  // REQUIRES, unchecked: the arguments outlive the keeper and its sessions.
   ProfileKeeper(Store& store, const Clock& clock, Observer& observer, const Limits& limits,
                 CallGuard& guard, QuotaKeeper& quotas);
 
@@ -114,10 +115,13 @@ class ProfileKeeper {
   // `context` nor the result is null.
   std::unique_ptr<UploadSession> StartUpload(
       std::shared_ptr<CallContext> context = CallContext::OfItself());
+  // Returns the profile of this name, whole.
   absl::StatusOr<v1::Profile> Get(const v1::GetProfileRequest& request);
   // Returns one page of the profiles of a cluster or a node, newest first, without measurements,
   // which `Get` returns.
   absl::StatusOr<v1::ListProfilesResponse> List(const v1::ListProfilesRequest& request);
+  // Deletes the profile of this name. Snapshots that are made from then on lack it; plans made
+  // before stay.
   absl::Status Delete(const v1::DeleteProfileRequest& request);
 
   // Returns a number that changes whenever a profile of the cluster is added or deleted.

@@ -26,7 +26,8 @@ struct ExceededQuota {
   absl::Duration retry;
 };
 
-// Returns RESOURCE_EXHAUSTED (QUOTA_EXCEEDED) with the time to retry. `advice` says what to do.
+// Returns RESOURCE_EXHAUSTED (QUOTA_EXCEEDED) with the time to retry. `advice`, which ends the
+// sentence of the error, says what to do: `wait for the answers to earlier questions`.
 absl::Status QuotaError(const ExceededQuota& exceeded, absl::string_view advice);
 
 }  // namespace parplan

@@ -40,7 +40,7 @@ struct NewRecord {
 // Safe to use from any thread.
 class QuotaKeeper {
  public:
-  // The arguments outlive the keeper.
+  // REQUIRES, unchecked: the arguments outlive the keeper.
   QuotaKeeper(Store& store, const Clock& clock, const Limits& limits)
       : store_(store), clock_(clock), clock_check_(clock), limits_(limits) {
     // The reading that later ones have to agree with.

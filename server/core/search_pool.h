@@ -57,7 +57,7 @@ class SearchPool {
 
   // `observer` outlives the pool. The limits are `worker_count`, `search_memory_bytes`,
   // `max_queue_length` and the numbers of searches of the two quotas. REQUIRES: `worker_count` and
-  // `max_queue_length` are above 0.
+  // `max_queue_length` are above 0; aborts otherwise.
   SearchPool(const Limits& limits, Observer& observer);
 
   // Calls `Drain(0)`.

@@ -47,6 +47,7 @@ class ServerCore {
   // Calls `Drain(0)`.
   ~ServerCore();
 
+  // The parts of the core, valid as long as the core.
   CallGuard& guard() { return guard_; }
   ProfileKeeper& profiles() { return profiles_; }
   CalibrationCore& calibrations() { return calibrations_; }

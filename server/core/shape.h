@@ -1,5 +1,6 @@
 // The pure part of `ShapePlan`: the device counts to try, their topology, and the recommendation.
-// `ShapeCore` calls it.
+// An offer (`DeviceOffer` of plan_service.proto) is a kind of device and a range of how many of
+// them a job can have. `ShapeCore` calls it.
 
 #ifndef PARPLAN_SERVER_CORE_SHAPE_H_
 #define PARPLAN_SERVER_CORE_SHAPE_H_
@@ -27,7 +28,7 @@ absl::Status CheckOffer(const v1::DeviceOffer& offer, const std::string& field,
 // Lists the device counts to try, ascending and without duplicates: the powers of two in the range
 // of the offer and the two ends of the range, if they are whole nodes or divide one node. An end
 // that is neither is replaced by the nearest count inside the range that is. Empty if the range has
-// no such count. REQUIRES: `offer` passed `CheckOffer`.
+// no such count. REQUIRES, unchecked: `offer` passed `CheckOffer`.
 std::vector<int> DeviceCounts(const v1::DeviceOffer& offer);
 
 // Returns the topology of a job that is given `device_count` devices of an offer: whole nodes, or a
@@ -42,7 +43,8 @@ v1::ShapeOption ShapeOptionOf(const PlannerAnswer& answer);
 
 // Returns the index in `options`, from 0, of the recommended option, by the rule of
 // `ShapePlanResponse.recommended_option_index`; among equal counts the faster step, then the first.
-// Absent if no option is feasible. REQUIRES: `device_count` of each option is set.
+// Absent if no option is feasible. REQUIRES, unchecked: each option has its `device_count`, above
+// 0.
 std::optional<int> RecommendedOption(
     const google::protobuf::RepeatedPtrField<v1::ShapeOption>& options);
 

@@ -43,7 +43,8 @@ using ShapeDone = std::function<void(absl::StatusOr<SharedShape>)>;
 // nothing fits is an answer. Safe to use from any thread.
 class ShapeCore {
  public:
-  // REQUIRES: the references outlive the core; the pool is drained before the core is destroyed.
+  // REQUIRES, unchecked: the references outlive the core; the pool is drained before the core is
+  // destroyed.
   struct Dependencies {
     KnowledgeKeeper& knowledge;
     SearchPool& pool;

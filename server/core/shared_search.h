@@ -20,8 +20,8 @@ namespace parplan {
 // another owner who waits for it too if that one has fewer searches waiting. If a quota or a full
 // queue takes the place away, now or later, the callers of that holder alone are refused, and the
 // search goes on on behalf of the others. Returns OK if a caller has an answer or will have one;
-// else the error of `SearchPool::Submit`, which the flight is to end with. REQUIRES: `run` ends the
-// flight (`Flight::Finish`), and `pool` outlives the search.
+// else the error of `SearchPool::Submit`, which the flight is to end with. REQUIRES, unchecked:
+// `run` ends the flight (`Flight::Finish`), and `pool` outlives the search.
 template <typename Answer>
 absl::Status QueueSharedSearch(SearchPool& pool, const std::shared_ptr<Flight<Answer>>& flight,
                                SearchPlace place,

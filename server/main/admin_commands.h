@@ -14,7 +14,8 @@ namespace parplan {
 bool NamesAdminCommand(int argc, const char* const* argv);
 
 // Runs the command that the arguments name and returns the exit code of the program, which is that
-// of planctl for the same error (docs/planctl.md). REQUIRES: `NamesAdminCommand`.
+// of planctl for the same error (docs/planctl.md). REQUIRES, unchecked: `NamesAdminCommand` is true
+// of them; other arguments are an error of usage.
 int RunAdminCommand(int argc, const char* const* argv);
 
 // Each adds one command with its commands, which sets `action` if it is chosen. `session` and

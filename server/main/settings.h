@@ -22,6 +22,8 @@ namespace parplan {
 
 // The quota of an identity or a cluster, with the names of the configuration file; 0 for no limit.
 struct QuotaSettings {
+  // Bytes of profiles, plans and specs; bytes of executions with their windows; plans; connected
+  // agents.
   int64_t stored_bytes = 0;
   int64_t execution_bytes = 0;
   int64_t plans = 0;

@@ -21,7 +21,7 @@ class Signals {
   int Next(absl::Duration timeout) const;
 
   // Lets the next SIGINT or SIGTERM end the process at once, with its number plus 128 as exit code;
-  // SIGHUP does nothing from then on. REQUIRES: `Next` is not called any more.
+  // SIGHUP does nothing from then on. REQUIRES, unchecked: `Next` is not called any more.
   void EndAtOnceOnNext() const;
 
  private:

@@ -31,6 +31,8 @@ class Upkeep {
   struct Work {
     std::function<bool()> maintain;
     std::function<void()> look;
+    // Time from the end of one call to the next, if nothing asks for it earlier and the other
+    // function takes no longer.
     absl::Duration maintain_interval;
     absl::Duration look_interval;
   };

@@ -1,5 +1,6 @@
-// Label values of enums in metrics. Stable once released: dashboards and alerts are written against
-// them. `PrometheusObserver`, `ClusterSeries` and the log of calls use them.
+// Label values of enums in metrics. The enums are those of server/core/observer.h and base/error.h.
+// Stable once released: dashboards and alerts are written against them. `PrometheusObserver`,
+// `ClusterSeries` and the log of calls use them.
 
 #ifndef PARPLAN_SERVER_METRICS_LABEL_H_
 #define PARPLAN_SERVER_METRICS_LABEL_H_

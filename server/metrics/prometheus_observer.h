@@ -30,7 +30,7 @@ class PrometheusObserver : public Observer {
                      const std::vector<std::string>& methods);
   ~PrometheusObserver() override;
 
-  // Returns the registry, for an exposer; it may outlive the observer.
+  // Returns the registry, for an exposer; never null. It may outlive the observer.
   std::shared_ptr<prometheus::Registry> registry() const;
 
   // Returns the text that an exposer would serve, for tests.

@@ -37,8 +37,10 @@ namespace parplan {
 struct CallRecord {
   std::string method;  // Name in the contract: `CreatePlan`.
   absl::StatusCode code = absl::StatusCode::kOk;
+  // Reason of the error; absent for OK and for errors without one.
   std::optional<Reason> reason;
   std::string message;  // Message of the error; empty for OK.
+  // Time from the construction of the `Call` to its end.
   absl::Duration duration;
   std::string request_id;
   std::string trace_id;  // Empty if the caller sent no `traceparent`.
@@ -91,6 +93,7 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
+  // The state of the call that the core sees; never null.
   const std::shared_ptr<CallContext>& context() const { return context_; }
 
   // Returns the time until the deadline, infinite if there is none.

@@ -32,6 +32,7 @@
 
 namespace parplan {
 
+// Limits of connections. Each default was chosen; none was measured.
 struct ConnectionLimits {
   // Connections that were handed over and still live; each takes two descriptors. Above 1. One
   // host, or one IPv6 network of 64 bits, has at most half of them; Unix sockets have no such
@@ -58,6 +59,7 @@ ConnectionLimits LimitsForDescriptors(int64_t descriptor_count);
 
 // Numbers of connections since the start.
 struct ConnectionCounts {
+  // Taken from the listening socket.
   int64_t accepted = 0;
   // Handed over.
   int64_t admitted = 0;
@@ -80,7 +82,7 @@ class ConnectionGate {
   using HandOver = std::function<void(int listener, int connection)>;
 
   // Listens already; connections wait until `Start`. Aborts if the system gives no descriptors.
-  // REQUIRES: `sockets` has a socket, as those of `Listen` have.
+  // REQUIRES, unchecked: `sockets` has a socket, as those of `Listen` have.
   ConnectionGate(ListeningSockets sockets, const ConnectionLimits& limits);
   ~ConnectionGate();
 
@@ -109,6 +111,7 @@ class ConnectionGate {
   // of the method. Counts as one that the client cancelled.
   void CallRefused(absl::string_view peer);
 
+  // Returns the numbers at this moment. They are of one moment.
   ConnectionCounts counts() const;
 
  private:

@@ -27,10 +27,9 @@
 
 namespace parplan {
 
-// Looks at the time of day and at the rules on a thread of its own, once a second. A look asks
-// for streams that have begun since the last one or are at their end, and for all of them once the
-// rules were replaced. Safe
-// to use from any thread.
+// Looks at the time of day and at the rules on a thread of its own, once a second. A look asks for
+// streams that have begun since the last one or are at their end, and for all of them once the
+// rules were replaced. Safe to use from any thread.
 class CredentialWatch {
  public:
   // Ends a stream with the status of `Authorizer::Recheck`. Must not block or throw, and must own

@@ -18,6 +18,7 @@ namespace parplan {
 // A thread that probes until it is destroyed.
 class HearingWatch {
  public:
+  // How often to probe, and when to give up.
   struct Options {
     // Between the end of a probe and the next one.
     absl::Duration interval = absl::Seconds(5);

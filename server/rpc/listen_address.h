@@ -17,7 +17,7 @@ inline constexpr absl::string_view kUnixAddressPrefix = "unix:";
 absl::Status CheckListenAddress(absl::string_view address, absl::string_view field = "listen");
 
 // Returns whether only this machine can reach `address`: 127.0.0.0/8, [::1], localhost, or a Unix
-// socket. REQUIRES: it passed `CheckListenAddress`.
+// socket. REQUIRES, unchecked: it passed `CheckListenAddress`.
 bool IsLocalAddress(absl::string_view address);
 
 }  // namespace parplan

@@ -26,8 +26,8 @@ struct ListeningSockets {
 //
 // Returns UNAVAILABLE without a reason; its message says why: the name has no address, none of its
 // addresses can be bound (in use, not of this machine, no permission), a limit on descriptors is
-// reached, or the path of a Unix socket is longer than the system allows (107 bytes). REQUIRES:
-// `address` passes `CheckListenAddress` (listen_address.h).
+// reached, or the path of a Unix socket is longer than the system allows (107 bytes). REQUIRES,
+// unchecked: `address` passes `CheckListenAddress` (listen_address.h).
 absl::StatusOr<ListeningSockets> Listen(const std::string& address);
 
 }  // namespace parplan

@@ -27,6 +27,7 @@
 
 namespace parplan {
 
+// The addresses of a server, and how it serves.
 struct RpcServerOptions {
   // An address that passes `CheckListenAddress`; port 0 takes a free one.
   std::string listen_address = "127.0.0.1:0";

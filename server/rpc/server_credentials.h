@@ -18,6 +18,7 @@ struct TlsFiles {
   // The CAs of which callers must present a certificate. Empty: callers need none.
   std::string client_ca;
 
+  // Returns whether no file is named: the server then speaks plain text.
   bool empty() const { return certificate.empty() && key.empty() && client_ca.empty(); }
   friend bool operator==(const TlsFiles&, const TlsFiles&) = default;
 };

@@ -39,6 +39,7 @@ class ProfileService final : public v1::ProfileService::WithRawCallbackMethod_Up
   const RpcContext& rpc_;
 };
 
+// Answers `CreatePlan`, `SearchPlan` and `ShapePlan` by searches of the core, the others at once.
 class PlanService final : public v1::PlanService::CallbackService {
  public:
   // `rpc` outlives the service.
@@ -71,6 +72,7 @@ class PlanService final : public v1::PlanService::CallbackService {
   const RpcContext& rpc_;
 };
 
+// Receives reports of executions and answers questions about them.
 class ExecutionService final : public v1::ExecutionService::CallbackService {
  public:
   // `rpc` outlives the service.
@@ -98,6 +100,7 @@ class ExecutionService final : public v1::ExecutionService::CallbackService {
   const RpcContext& rpc_;
 };
 
+// Stores calibrations and chooses the active one.
 class CalibrationService final : public v1::CalibrationService::CallbackService {
  public:
   // `rpc` outlives the service.
@@ -123,6 +126,7 @@ class CalibrationService final : public v1::CalibrationService::CallbackService 
   const RpcContext& rpc_;
 };
 
+// Keeps the streams of agents and lists the agents.
 class AgentService final : public v1::AgentService::CallbackService {
  public:
   // `rpc` outlives the service.

@@ -20,9 +20,9 @@ namespace parplan {
 // the copies from others.
 class TlsCopies {
  public:
-  // Reads the files. INVALID_ARGUMENT (SPEC_INVALID) naming the setting for one that cannot be
-  // used (pem_files.h), UNAVAILABLE if the system gives no memory for files. REQUIRES: `files` are
-  // not empty.
+  // Reads the files. INVALID_ARGUMENT (SPEC_INVALID) naming the setting for one that cannot be used
+  // (pem_files.h), UNAVAILABLE if the system gives no memory for files. REQUIRES, unchecked:
+  // `files` are not empty.
   static absl::StatusOr<std::unique_ptr<TlsCopies>> Make(const TlsFiles& files, absl::Time now);
 
   // The paths of the copies, for as long as this object lives.

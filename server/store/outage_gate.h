@@ -20,6 +20,7 @@ class OutageGate {
  public:
   explicit OutageGate(absl::Duration tolerated_outage) : tolerated_outage_(tolerated_outage) {}
 
+  // Returns whether calls are to fail at once.
   bool is_shut() const { return is_shut_; }
   // Returns when the outage began. REQUIRES: the gate is shut; not checked.
   absl::Duration outage_start() const { return *outage_start_; }

@@ -32,6 +32,7 @@ class PostgresSession {
   // session.
   explicit PostgresSession(const std::string& uri, StatementTimer* timer = nullptr);
 
+  // The connection, which lives as long as the session.
   pqxx::connection& connection() { return connection_; }
 
  private:
@@ -46,6 +47,8 @@ std::string WithPostgresDefaults(absl::string_view uri);
 // Lends each connection to one transaction at a time. Safe to use from any thread.
 class PostgresPool {
  public:
+  // The address, and how long calls wait for the database. Defaults were not measured unless a
+  // comment says so.
   struct Options {
     // `postgres://...`, without a password; `Open` adds the defaults.
     std::string uri;

@@ -20,6 +20,7 @@ namespace parplan {
 
 class PostgresPool;
 
+// The address of the database, and how calls share it.
 struct PostgresStoreOptions {
   // `postgres://...` or `postgresql://...`, without a password, which libpq takes from PGPASSFILE,
   // ~/.pgpass or PGPASSWORD.

@@ -32,6 +32,7 @@ class PostgresSession;
 // on without it.
 class PostgresTurns : public Turns {
  public:
+  // The address, and the intervals of the thread.
   struct Options {
     // `postgres://...`, without a password.
     std::string uri;

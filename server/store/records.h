@@ -212,12 +212,14 @@ struct Page {
 
 // The profiles of a cluster that count in a snapshot at one moment, newest first.
 struct ProfileSet {
+  // `Store::ProfileRevision` at that moment.
   int64_t revision = 0;
   std::vector<ProfileRecord> profiles;
 };
 
 // The outcome of `Store::AppendWindows`.
 struct AppendResult {
+  // Number of windows that are new.
   int64_t stored_count = 0;
   // Number of windows that had been stored before; they changed nothing.
   int64_t duplicate_count = 0;

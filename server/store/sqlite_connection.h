@@ -27,13 +27,15 @@ absl::Status SqliteError(int code, absl::string_view detail, int system_error = 
 
 // A prepared statement on loan from its connection's cache. Positions of parameters start at 1,
 // columns at 0. Texts and bytes that are bound must live until it is reset or destroyed. The next
-// `Step` returns the error of a `Bind`. REQUIRES: destroyed before its connection.
+// `Step` returns the error of a `Bind`. REQUIRES, unchecked: destroyed before its connection.
 class SqliteStatement {
  public:
   SqliteStatement(SqliteStatement&& other) noexcept;
   SqliteStatement& operator=(SqliteStatement&&) = delete;
   ~SqliteStatement();
 
+  // Give a parameter its value, and return the statement itself, so that calls can be chained.
+  // `BindBlob` binds bytes, and a time is bound as `ToStoredTime` (stored_time.h) gives it.
   SqliteStatement& Bind(int position, int64_t value);
   SqliteStatement& Bind(int position, absl::string_view text);
   SqliteStatement& Bind(int position, absl::Time time);
@@ -66,7 +68,9 @@ class SqliteStatement {
 // A connection to one file. Used by one thread at a time.
 class SqliteConnection {
  public:
+  // Whether a connection or a transaction may change the database.
   enum class Role { kWriter, kReader };
+  // How a connection behaves.
   struct Options {
     // Time that a statement waits for another process that has locked the database.
     absl::Duration busy_timeout = absl::Seconds(5);
@@ -110,8 +114,8 @@ class SqliteConnection {
   std::map<std::string, sqlite3_stmt*> statements_;
 };
 
-// A transaction, rolled back on destruction unless committed. REQUIRES: destroyed before its
-// connection, which has at most one at a time.
+// A transaction, rolled back on destruction unless committed. REQUIRES, unchecked: destroyed before
+// its connection, which has at most one at a time.
 class SqliteTransaction {
  public:
   // Begins a transaction. `kWriter` takes the write lock at once, so that nothing that is read can

@@ -17,8 +17,9 @@ namespace parplan {
 // Reads rows until the page has `page_size` records or kMaxPageBytes; the record that reaches these
 // bytes is still in it. If more rows follow, the page has the token of the next one, which names
 // `list`; else its token is empty. Column 0 of a row is its sequence number; `read` converts a row
-// to a record with `bytes`. Returns the errors of `rows.Step()`. REQUIRES: `page_size` is above 0,
-// as `ReadPageRequest` (page_token.h) gives it; `rows` is bound and gives the newest row first.
+// to a record with `bytes`. Returns the errors of `rows.Step()`. REQUIRES, unchecked: `page_size`
+// is above 0, as `ReadPageRequest` (page_token.h) gives it; `rows` is bound and gives the newest
+// row first.
 template <typename Record, typename ReadFunction>
 absl::StatusOr<Page<Record>> ReadPage(SqliteStatement& rows, const std::string& list, int page_size,
                                       ReadFunction read) {

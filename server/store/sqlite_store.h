@@ -22,6 +22,7 @@
 
 namespace parplan {
 
+// The folder of the database, and how calls share it.
 struct SqliteStoreOptions {
   // Directory of `parplan.db`, the two other files of SQLite and `parplan.lock`, all of mode 0600.
   // Created (mode 0700) if absent; its parent must exist. Must be on a local file system, since WAL

@@ -16,6 +16,7 @@ namespace parplan {
 
 // A parsed address.
 struct StoreAddress {
+  // A folder with a database of SQLite, or a server of PostgreSQL.
   enum class Kind { kSqlite, kPostgres };
 
   Kind kind = Kind::kSqlite;

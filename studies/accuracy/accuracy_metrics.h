@@ -20,6 +20,9 @@ namespace parplan::accuracy {
 
 // A run's prediction and its measurements.
 struct AccuracyRow {
+  // `PublishedRun::id` and `source`, and the keys of `RunQuestion` (run_problem.h): rows of one job
+  // have equal model, devices, batch, precision and source, and those of them with one `plan_key`
+  // equal plans.
   std::string id;
   std::string source;
   std::string job_key;
@@ -42,8 +45,9 @@ struct AccuracyRow {
 
   // (predicted - measured) / measured; absent when not measured.
   std::optional<double> TimeError() const;
+  // The same of the peak.
   std::optional<double> MemoryError() const;
-  // Whether the planner would have refused the plan for lack of memory.
+  // Returns whether the planner would have refused the plan for lack of memory.
   bool Refused() const { return prediction.memory_upper > device_memory; }
 };
 
@@ -84,6 +88,8 @@ AccuracyFigures FiguresOf(absl::Span<const AccuracyRow* const> rows);
 
 // One job under at least `kMinGroupPlans` different plans.
 struct JobGroup {
+  // `AccuracyRow::source` and `job_key` of its rows, and the numbers of rows and of different
+  // plans.
   std::string source;
   std::string job_key;
   int row_count = 0;
@@ -95,6 +101,8 @@ struct JobGroup {
   // Whether any row belongs to the fitted slice.
   bool fitted = false;
 };
+// Fewest plans of a job that are compared with each other: two would have a rank correlation of 1
+// or -1 alone.
 inline constexpr int kMinGroupPlans = 3;
 // Groups the rows with a measured step, by source and then job; jobs with fewer plans are left out.
 std::vector<JobGroup> GroupsOf(absl::Span<const AccuracyRow> rows);
@@ -102,6 +110,7 @@ std::vector<JobGroup> GroupsOf(absl::Span<const AccuracyRow> rows);
 // Figures over several groups.
 struct GroupFigures {
   int count = 0;
+  // Mean and largest `JobGroup::regret`, and mean of the rank correlations there are.
   std::optional<double> regret_mean;
   std::optional<double> regret_max;
   std::optional<double> rank_correlation_mean;
@@ -111,6 +120,8 @@ GroupFigures FiguresOfGroups(absl::Span<const JobGroup* const> groups);
 
 // The part of a summary that one source of runs has.
 struct SourceAccuracy {
+  // Figures of all rows, and of those on which coefficients are not fitted; the number of rows that
+  // were not predicted.
   AccuracyFigures all;
   AccuracyFigures unfitted;
   int skipped = 0;
@@ -119,6 +130,7 @@ struct SourceAccuracy {
   std::vector<const AccuracyRow*> worst_time;
   std::vector<const AccuracyRow*> worst_memory;
 };
+// Rows of a source that a report shows. Not measured.
 inline constexpr int kWorstCount = 5;
 
 // The contents of a report. Pointers are into `rows`.

@@ -14,6 +14,7 @@ namespace parplan::accuracy {
 
 // A run. Both values are seconds or bytes, as the axes.
 struct ScatterPoint {
+  // Place on the horizontal and on the vertical axis.
   double measured = 0.0;
   double predicted = 0.0;
   // Whether coefficients were fitted on the point; it is drawn hollow.

@@ -32,6 +32,7 @@ struct EngineStrategy {
   bool is_sharded = false;
   bool recomputes = false;
 
+  // Returns the larger of the degrees `tensor` and `ulysses`, of which one is 1.
   int inner() const { return tensor > ulysses ? tensor : ulysses; }
   // Returns the name that the engine's files use: `2-4*-1-c`, `2-2*-2f-sp`.
   std::string Name(int pipeline_degree) const;
@@ -40,6 +41,7 @@ struct EngineStrategy {
 
 // The batch, micro-batches ("chunks") and stages of a plan.
 struct EngineShape {
+  // Samples of a step, micro-batches of a step, and stages.
   int64_t global_batch = 0;
   int64_t chunks = 1;
   int pipeline_degree = 1;
@@ -48,6 +50,7 @@ struct EngineShape {
 // Seconds of one layer, or of embedding and head in one stage, for one micro-batch;
 // forward and backward together.
 struct EngineTime {
+  // Computation, recomputation included.
   double compute = 0.0;
   // Tensor parallelism or Ulysses.
   double inner = 0.0;
@@ -57,6 +60,7 @@ struct EngineTime {
   double send = 0.0;
   // Time that gradient synchronisation adds.
   double sync = 0.0;
+  // Return the sum without, and with, the synchronisation of gradients.
   double without_sync() const { return compute + inner + gather + send; }
   double with_sync() const { return without_sync() + sync; }
 };
@@ -67,9 +71,10 @@ class EngineModel {
   // Copies what it needs of the tables of a case. Returns INVALID_ARGUMENT (PROFILE_INVALID) naming
   // file and entry for a file that is no JSON object, and for a time or a memory that is missing at
   // the sequence length in the profile modes of the case. Bandwidths are not checked: `Knows` says
-  // whether there are enough of them. REQUIRES: `oracle` is from `ReadOracleCase`.
+  // whether there are enough of them. REQUIRES, unchecked: `oracle` is from `ReadOracleCase`.
   static absl::StatusOr<EngineModel> Create(const OracleCase& oracle);
 
+  // Return the question of the case, and the number of kinds of layers in it.
   const OracleQuestion& question() const { return question_; }
   int layer_type_count() const { return static_cast<int>(layers_.size()); }
 

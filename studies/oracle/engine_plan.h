@@ -36,6 +36,7 @@ std::vector<int> LayerTypes(const OracleQuestion& question);
 struct EngineStage {
   EngineTime layers;
   EngineTime ends;
+  // Returns the time of the stage without the synchronisation of gradients.
   double without_sync() const { return layers.without_sync() + ends.without_sync(); }
 };
 // Returns the times of all stages, first to last. REQUIRES, unchecked, as the functions below that
@@ -63,8 +64,10 @@ std::vector<double> EngineMegabytes(const EngineModel& model, const EnginePlan& 
 // Absent if no plan fits.
 struct BetterEnginePlan {
   EnginePlan plan;
+  // Seconds.
   double simulated_step = 0.0;
 };
+// Returns such a plan, or nothing as said above. `global_batch` counts samples of a step.
 std::optional<BetterEnginePlan> FindBetterEnginePlan(const EngineModel& model,
                                                      int64_t global_batch);
 

@@ -18,6 +18,7 @@
 
 namespace parplan::oracle {
 
+// How our planner answers the cases.
 struct OracleOptions {
   std::string planner = "exact";
   // Accepted probability of running out of memory. The engine has no such setting: at one half, a
@@ -38,6 +39,7 @@ struct OracleOptions {
 
 // A part of the difference between the times that two models give a plan.
 struct Difference {
+  // Name of the part for people.
   std::string what;
   Seconds time;
 };
@@ -68,6 +70,7 @@ struct EngineVerdict {
 
 // An answer of our planner.
 struct OurVerdict {
+  // Name of the question for people.
   std::string what;
   // Absent if nothing fits.
   std::optional<PlanFound> found;
@@ -79,14 +82,17 @@ struct OurVerdict {
   std::string error;
 };
 
+// The answers to one case, the engine's and ours.
 struct OracleComparison {
+  // The case's name, its model, and its devices with the memory that a plan may use.
   std::string id;
   std::string model_id;
   int device_count = 0;
   Bytes usable_memory;
   std::string engine_error;
+  // Processor time of the engine's search; absent if the case does not have it.
   std::optional<Seconds> engine_search_time;
-  // Absent if the engine gave no plan.
+  // Absent if the engine gave no plan; then `engine_error` has its message.
   std::optional<EngineVerdict> engine;
   // Our answers in the engine's space, in the whole one, and, if the engine's plan does not fit by
   // our memory model, in the engine's space with as much memory as that plan needs.

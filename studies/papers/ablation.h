@@ -15,6 +15,8 @@ namespace parplan::papers {
 // One way of leaving a part out: the planner to ask, and the question that it is asked in place of
 // the whole one.
 struct Ablation {
+  // Name for people; the planner's name (planner/find_plan.h); and the change of the question,
+  // never null.
   std::string name;
   std::string planner;
   PlanningProblem (*change)(const PlanningProblem&);
@@ -24,6 +26,7 @@ struct Ablation {
 // sharding, tensor parallelism, pipelines, balance of the two objectives, uneven stages, 1F1B.
 const std::vector<Ablation>& Ablations();
 
+// The rates of one question under all ablations.
 struct AblationRow {
   std::string model;
   // Memory of a device, in GiB.

@@ -9,12 +9,14 @@
 
 namespace parplan::papers {
 
-// The plan that the dynamic program of BMW makes of the batch, the micro-batches and stages of the
-// optimum.
+// How BMW fares on the optimum's own stages: its dynamic program is given the batch size, the
+// number of micro-batches and the layers of each stage of the optimum, and chooses the strategies.
+// "The program" below is that dynamic program.
 struct BmwLoss {
-  // Predicted samples a second, six digits; 0 if its count of memory has no assignment for some
-  // stage, or if no plan that it makes fits when simulated. If it is that of the optimum, BMW would
-  // have found it had it come to these stages and numbers.
+  // Predicted samples a second of the best plan that the program makes there, six digits; 0 if for
+  // some stage its own count of memory admits no assignment of strategies, or if no plan that it
+  // makes fits when simulated. If this is the rate of the optimum, BMW missed the optimum only
+  // because it did not try these stages, this batch size and this number of micro-batches.
   double rate_on_optimum_stages = 0.0;
   // Stages of the optimum.
   int stage_count = 0;
@@ -23,17 +25,19 @@ struct BmwLoss {
   // stage the program prefers its own assignment, and loses because its sum is not the simulated
   // step.
   int refused_stage_count = 0;
-  // Whether some table of the program has the strategies of the optimum in every stage. If none
-  // has, `refused_stage_count` is 0 and says nothing.
+  // Whether one table of the program (one of `GalvatronTables::Choices`, galvatron_tables.h) has
+  // the strategies of the optimum in every stage. If none has, `refused_stage_count` is 0 and says
+  // nothing.
   bool has_strategies = false;
 
   friend bool operator==(const BmwLoss&, const BmwLoss&) = default;
 };
 
-// Solves the stages of `optimum`. REQUIRES: it is a plan of the tree of `galvatron-bmw` for
-// `problem`, with any number of stages, none of which ends within a unit of galvatron_tables.h;
-// aborts if one does, if the planner has no tables for that number of stages, or if
-// `CostModel::Create` refuses `problem`.
+// Solves the stages of `optimum`; takes as long as one dynamic program of the method for each
+// table. REQUIRES: it is a plan of the decision tree of strategies (docs/papers.md) of
+// `galvatron-bmw` for `problem`, with any number of stages, none of which ends within a unit of
+// galvatron_tables.h; aborts if one does, if the planner has no tables for that number of stages,
+// or if `CostModel::Create` refuses `problem`.
 BmwLoss LossOnOptimumStages(const PlanningProblem& problem, const Plan& optimum);
 
 }  // namespace parplan::papers

@@ -26,6 +26,7 @@ std::string GranularityName(const Granularity& granularity);
 inline constexpr Granularity kGranularities[] = {{1, 1}, {8, 1}, {32, 1}, {128, 1},
                                                  {1, 2}, {1, 4}, {1, 8}};
 
+// The rates of one question under all settings.
 struct GranularityRow {
   std::string model;
   // Memory of a device, in GiB.

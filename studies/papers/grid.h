@@ -17,6 +17,7 @@
 
 namespace parplan::papers {
 
+// Layers of the models, numbers of devices, and GiB of a device: the axes of the grid.
 inline constexpr int kGridDepths[] = {32, 48};
 inline constexpr int kGridDevices[] = {8, 16, 64};
 inline constexpr int kGridBudgets[] = {8, 12, 16, 20};
@@ -36,6 +37,7 @@ struct GridAnswer {
   friend bool operator==(const GridAnswer&, const GridAnswer&) = default;
 };
 
+// The answers of all planners to one question.
 struct GridCell {
   std::string model;
   int device_count = 0;
@@ -64,6 +66,7 @@ struct GridCell {
   // Returns who has the fastest plan known of the tree: `kTreeOptimum`; or another planner, all of
   // whose plans are in the tree, where a limit ended the proof before a plan as fast was found.
   std::string OptimumPlanner() const;
+  // Returns the rate of that planner; 0 if no plan is known.
   double OptimumRate() const;
   // Returns by how much a faster plan may still be faster than that: 0 where it is proved, 1 where
   // no plan is known or nothing is proved.

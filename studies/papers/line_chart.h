@@ -9,12 +9,14 @@
 
 namespace parplan::papers {
 
+// A line of a chart: its name in the legend, and its points.
 struct ChartLine {
   std::string name;
   // (x, y), ascending in x.
   std::vector<std::pair<double, double>> points;
 };
 
+// A chart of several lines over common axes.
 struct LineChart {
   std::string title;
   std::string x_name;

@@ -33,6 +33,7 @@ absl::StatusOr<std::vector<MeasuredMemory>> ParseMeasuredMemory(absl::string_vie
 // The magnitudes of the errors of some plans.
 struct MemoryErrors {
   int plan_count = 0;
+  // Median and largest of |predicted / measured - 1|, and the plan that has the largest.
   double median = 0.0;
   double worst = 0.0;
   std::string worst_plan;

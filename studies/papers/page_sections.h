@@ -56,6 +56,7 @@ struct UnlikeSummary {
   int alone_is_faster_count = 0;
   int apart_is_faster_count = 0;
 };
+// Returns these numbers for `rows`.
 UnlikeSummary SummaryOf(const std::vector<UnlikeRow>& rows);
 
 }  // namespace parplan::papers

@@ -12,6 +12,7 @@
 
 namespace parplan::papers {
 
+// Names of two planners of the papers.
 inline constexpr char kBmw[] = "galvatron-bmw";
 inline constexpr char kBase[] = "galvatron-base";
 

@@ -38,7 +38,9 @@ inline constexpr char kBmwAlone[] = "bmw-alone";
 // Returns the names of all planners of the study, in the order of its tables.
 std::vector<std::string> StudyPlanners();
 
+// The plan that a planner found, and its figures. Without a plan the texts are empty.
 struct Answer {
+  // Whether there is a plan.
   bool fits = false;
   // Absent if nothing fits.
   std::optional<Plan> plan;

@@ -35,6 +35,7 @@ struct SectionRun {
   friend bool operator==(const SectionRun&, const SectionRun&) = default;
 };
 
+// The rows of all sections. A section that was never made has none.
 struct PapersResults {
   // The latest run of each section, by its name. A run of other sections leaves it as it is, so
   // that the page names the commit whose planners made the figures.

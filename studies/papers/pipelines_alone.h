@@ -13,6 +13,7 @@
 
 namespace parplan::papers {
 
+// The rates of one question.
 struct PipelineRow {
   std::string model;
   // Memory of a device, in GiB.

@@ -29,6 +29,7 @@ inline constexpr double kGridSearchSeconds = 2.0;
 // The same on the axes that begin with `kLong`, which are no part of a whole run.
 inline constexpr double kLongSearchSeconds = 30.0;
 
+// One search of one planner, as the tables have it.
 struct TimedSearch {
   // One of `kTimeAxes`, `OtherGridAxes` or `kLongAxes`, or `granularity` or `kLongGranularity`
   // (layers again), and the place of the question on it.

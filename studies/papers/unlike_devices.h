@@ -21,6 +21,7 @@ struct UnlikeQuestion {
   Devices stronger;
 };
 
+// The rates of one question.
 struct UnlikeRow {
   std::string model;
   // `rtx-titan, 8 GB`.

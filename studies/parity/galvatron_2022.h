@@ -34,9 +34,11 @@ struct Galvatron2022AllReduce {
   int participant_count = 2;
   // Whether the group's ranks are consecutive. Without meaning if the group is the whole stage.
   bool consecutive = true;
+  // Milliseconds for a megabyte of that message.
   double ms_per_mb = 0.0;
 };
 
+// The constants of a machine.
 struct Galvatron2022Hardware {
   // Factor by which compute and communication are slower while both run, >= 1.
   double overlap_slowdown = 1.3;
@@ -44,6 +46,7 @@ struct Galvatron2022Hardware {
   std::vector<Galvatron2022AllReduce> all_reduces;
 };
 
+// The constants of one kind of layer.
 struct Galvatron2022Layer {
   // Whether the layer has cross-attention: under tensor parallelism 6 all-reduces, not 4, and, with
   // one stage, a third of the backward pass that hides no communication.
@@ -70,6 +73,7 @@ struct Galvatron2022Model {
   double context_mb = 1024.0;
 };
 
+// The cost of one layer under a strategy, in MB and milliseconds.
 struct Galvatron2022LayerCost {
   // Memory of one device of the stage: parameters, gradients and two Adam moments of the layer.
   double states_mb = 0.0;
@@ -88,6 +92,7 @@ struct Galvatron2022LayerCost {
   // Time of gathering sharded parameters once more.
   double sharding_ms = 0.0;
 
+  // Returns the time of the layer in a step, all parts together.
   double layer_ms() const {
     return forward_ms + backward_ms + tensor_parallel_ms + gradient_sync_ms + sharding_ms;
   }

@@ -36,11 +36,13 @@ inline constexpr Subspace2022 kSubspaces2022[] = {
 // `3D(2,2,2)`, `Full`.
 absl::string_view SubspaceName(Subspace2022 subspace);
 
+// Consecutive equal layers.
 struct LayerRun2022 {
   Galvatron2022Layer layer;
   int layer_count = 0;
 };
 
+// The input of the search.
 struct Question2022 {
   Galvatron2022Hardware hardware;
   int device_count = 8;

@@ -23,7 +23,9 @@ inline constexpr char kHardwareOf2022[] = "rtx_titan_8";
 // such a file; aborts otherwise. The text lives until the process ends.
 absl::string_view DataOf2022(absl::string_view file_name);
 
+// A model of the file.
 struct ModelOf2022 {
+  // Name in the file.
   std::string name;
   // A sentence on what is in neither the file nor docs/papers.md, and taken from another family;
   // empty if all is known.
@@ -53,6 +55,7 @@ absl::StatusOr<std::vector<ModelOf2022>> ParseConstantsOf2022(
 
 // A cell of the table of predictions.
 struct PredictionOf2022 {
+  // Names of the model and of the part of the space that was searched, as the file has them.
   std::string model;
   std::string subspace;
   // Memory per device, in GB of 2^30 bytes.

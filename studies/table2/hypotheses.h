@@ -48,6 +48,7 @@ enum class BatchRule {
   kByModel,        // the best one for each model
 };
 
+// One reading of the table, and how far our model is from it.
 struct Hypothesis {
   Definition definition = Definition::kPeak;
   Precision precision = Precision::kBf16;

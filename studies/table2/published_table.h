@@ -28,6 +28,7 @@ struct PublishedRow {
   std::array<double, kRatioCount> ratios = {};
 };
 
+// The whole table.
 struct PublishedTable {
   // The origin of the numbers, and the names of the columns, for people.
   std::string source;

@@ -25,7 +25,8 @@ std::string Table2Text(const PublishedTable& table, const ProductRows& product,
 // `Table2Text` shows it for the best one.
 std::string HypothesisText(const PublishedTable& table, const Hypothesis& best);
 
-// Returns the numbers of `Table2Text`, with every hypothesis (docs/studies.md). REQUIRES as there.
+// Returns the numbers of `Table2Text`, with every hypothesis (docs/studies.md). REQUIRES,
+// unchecked: the arguments are as `Table2Text` requires them.
 nlohmann::ordered_json Table2Json(const PublishedTable& table, const ProductRows& product,
                                   const std::vector<Hypothesis>& hypotheses);
 

@@ -13,7 +13,8 @@ class Registry;
 namespace parplan {
 
 // Adds the gauge `parplan_build_info{program,version}`, which is always 1. `program` is a name such
-// as `parplan-server`, `version` its release.
+// as `parplan-server`, `version` its release. `registry` owns the gauge; a second call with the
+// same texts changes nothing.
 void AddBuildInfo(prometheus::Registry& registry, const std::string& program,
                   const std::string& version);
 

@@ -72,7 +72,9 @@ class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
 
+  // Refuses a command line without the option; with false no longer.
   Option& Required(bool required = true);
+  // Refuses values that break this rule, each with the rule's text.
   Option& Check(const ValueCheck& check);
   // Refuses this option without, or together with, `other`.
   Option& Needs(const Option& other);
@@ -171,8 +173,10 @@ class Command {
   // Hides the command from the help; it accepts any arguments, `--help` included, and ignores them.
   Command& HideAndIgnoreArguments();
 
+  // Return the name and the text of the help that the command was made with.
   std::string name() const;
   std::string help() const;
+  // The App of CLI11 that this handle stands for.
   const CLI::App& app() const { return *app_; }
 
  protected:
@@ -197,11 +201,13 @@ int ExitAfter(const CLI::App& program, const CLI::ParseError& thrown,
 // The command line of one program. Has -h and --help.
 class CommandLine {
  public:
+  // `description` and `name` begin the help; errors name the program by `name`.
   CommandLine(const std::string& description, const std::string& name);
   ~CommandLine();
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
+  // Returns the program itself, to which options and commands are added.
   Command root();
 
   // Adds --version, which prints `text`.

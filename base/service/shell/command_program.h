@@ -36,8 +36,11 @@ using Action = std::function<absl::Status()>;
 // `session` and `action` outlive the run of the action.
 using AddCommands = std::function<void(Command program, const Session& session, Action& action)>;
 
+// The texts of a program of commands. `RunCommands` reads them.
 struct CommandProgram {
+  // Name as users type it, for example `planctl`.
   std::string name;
+  // Begins the help: one sentence.
   std::string description;
   // Ends the help of the program: exit codes, an example.
   std::string footer;

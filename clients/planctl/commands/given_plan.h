@@ -16,6 +16,7 @@
 
 namespace parplan::planctl {
 
+// A plan that was read from a file, with the runtime it was made for.
 struct GivenPlan {
   Plan plan;
   // The runtime that the plan was made for: that of the file, empty for a strategy file of

@@ -18,8 +18,8 @@
 
 namespace parplan::planctl {
 
-// Adds the flags of a model that files may leave open. REQUIRES: `flags` stays where it is until
-// the command line is read.
+// Adds the flags of a model that files may leave open. REQUIRES, unchecked: `flags` stays where it
+// is until the command line is read.
 void AddModelFlags(Command command, ModelFlags& flags);
 
 // The files that were written, and the answer about them.

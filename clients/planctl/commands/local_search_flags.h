@@ -8,12 +8,13 @@
 
 namespace parplan::planctl {
 
+// The values of the flags, set when the command line is read.
 struct LocalSearchFlags {
   // 0: one per processor, at most 256.
   int thread_count = 0;
 
   // Adds `--threads` (1 to 256) and returns it, so that the caller can say which flags it needs.
-  // REQUIRES: this object stays where it is until the command line is read.
+  // REQUIRES, unchecked: this object stays where it is until the command line is read.
   shell::Option AddTo(shell::Command command);
 
   // Returns a watch with these threads, and without `on_progress`, that is cancelled by Ctrl-C

@@ -20,6 +20,7 @@ namespace parplan::planctl {
 // The values of the flags. Unless a comment says otherwise, 0 and empty texts stand for flags that
 // are not given: the default of `PlanSpec` in plan.proto.
 struct QuestionFlags {
+  // Paths of the files of model, cluster and measurements, and the samples of a step.
   std::string model_path;
   std::string cluster_path;
   std::vector<std::string> profile_paths;
@@ -27,12 +28,14 @@ struct QuestionFlags {
   // Nodes; 0: the number in the cluster file.
   int node_count = 0;
 
+  // The planner's name (`PlannerNames`, planner/find_plan.h).
   std::string planner;
   // Share of a device's memory that is left free; below 0: the default.
   double memory_headroom_ratio = -1.0;
   // Probability of running out of memory; below 0: the default.
   double out_of_memory_risk = -1.0;
 
+  // The name of the program that will train, and the path of a calibration.
   std::string runtime;
   std::string calibration_path;
   int max_tensor_parallel_degree = 0;
@@ -49,6 +52,7 @@ struct QuestionFlags {
   int64_t smallest_global_batch_size = 0;
   int64_t global_batch_size_step = 0;
 
+  // The fields of `PlanningOptions` with these names.
   bool disable_recompute = false;
   bool disable_sharded_data_parallel = false;
   bool allow_estimates = false;
@@ -74,8 +78,9 @@ struct QuestionFlags {
 
   // Adds the flags, of which `--model`, `--cluster` and `--batch` must be given unless the caller
   // lifts it. `with_planner`: also those that choose planner and limits and those of
-  // AddPaperOptionsTo, and `spends_time_limit` is then set. REQUIRES of this and the next three:
-  // this object stays where it is until the command line is read, which sets its members.
+  // AddPaperOptionsTo, and `spends_time_limit` is then set. REQUIRES, unchecked, of this and the
+  // next three: this object stays where it is until the command line is read, which sets its
+  // members.
   void AddTo(shell::Command command, bool with_planner);
   // Adds the options of the planners of the Galvatron papers.
   void AddPaperOptionsTo(shell::Command command);

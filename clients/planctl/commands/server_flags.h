@@ -14,6 +14,7 @@
 
 namespace parplan::planctl {
 
+// The values of the flags, set when the command line is read.
 struct ServerFlags {
   // Address and TLS files (clients/cpp/channel.h).
   ChannelOptions channel;
@@ -21,7 +22,8 @@ struct ServerFlags {
   double timeout_seconds = 60.0;
 
   // Adds the flags; without `--server` the address is that of PARPLAN_SERVER, if it is set.
-  // REQUIRES: this object stays where it is until the command line is read, which sets its members.
+  // REQUIRES, unchecked: this object stays where it is until the command line is read, which sets
+  // its members.
   void AddTo(shell::Command command);
 
   // Returns a channel to the server, not connected yet. The errors of `MakeChannel`, and

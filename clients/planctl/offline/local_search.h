@@ -31,6 +31,7 @@ struct SearchWatch {
 // A search that ended: its checked result (a plan, nothing that fits, or a stop without a plan),
 // the processor time of all its threads, and wall time.
 struct LocalSearch {
+  // Checked by `CheckResult` (planner/check/result_check.h).
   PlanningResult result;
   Seconds cpu;
   Seconds wall;

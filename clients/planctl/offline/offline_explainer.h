@@ -24,6 +24,7 @@ namespace parplan::planctl {
 // The arguments of `EvaluateOffline` (offline_planner.h). Plans that are given are predicted at
 // their own batch size; searches take that of `spec`, or that of the plan if `spec` has none.
 struct ExplainContext {
+  // The question, the measurements, and the calibration; null stands for the built-in one.
   v1::PlanSpec spec;
   std::vector<v1::Profile> profiles;
   std::shared_ptr<const Calibration> calibration;
@@ -85,6 +86,9 @@ absl::StatusOr<PricedCollectives> CollectivesOffline(const ExplainContext& conte
 // The answer of `planctl explain` apart from the plan itself. A part that was not asked for is
 // absent or empty.
 struct ExplainAnswer {
+  // The parameters of the model by part; the collectives of one rank; the comparison with another
+  // plan; the answers for other planners; the gain from more of each resource; and the walks of
+  // `galvatron-bmw`.
   std::optional<ParameterParts> parameters;
   std::optional<PricedCollectives> collectives;
   std::optional<PlanExplanation> against;

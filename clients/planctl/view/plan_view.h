@@ -72,7 +72,7 @@ absl::StatusOr<PlanView> ViewOfFile(absl::string_view text, const std::string& p
 absl::StatusOr<v1::PlanPayload> PayloadOfFile(absl::string_view text, const std::string& path);
 
 // Returns the payload of a plan without a prediction; `planner` is kGivenPlanner. REQUIRES: the
-// layers of `plan` are layers of `model`.
+// layers of `plan` are layers of `model`; aborts otherwise.
 v1::PlanPayload GivenPayload(const Plan& plan, const ModelSpec& model,
                              absl::string_view runtime_id);
 

@@ -11,6 +11,7 @@
 
 namespace parplan::planctl {
 
+// The part of the tree to show.
 struct StrategiesQuestion {
   // Devices to divide, at least 1.
   int device_count = 8;

@@ -21,6 +21,7 @@
 
 namespace parplan {
 
+// The memory of a device that is held for this process.
 struct DeviceMemoryUse {
   // The memory held in addition to arrays: the driver's context, libraries and communicators. On a
   // GPU that other processes use too, theirs are counted with it.
@@ -39,8 +40,9 @@ class Device {
   // Makes the kernels for elements of `type`. UNIMPLEMENTED for a type the device has no kernels
   // for.
   virtual absl::StatusOr<std::unique_ptr<LayerKernels>> MakeKernels(ElementType type) = 0;
-  // The allocator of the device's memory.
+  // Returns the allocator of the device's memory, valid as long as the device.
   virtual DeviceMemory& memory() = 0;
+  // Makes a stopwatch for work of this device; never null.
   virtual std::unique_ptr<Stopwatch> MakeStopwatch() = 0;
   // Makes the communicator of `ranks` of the job, in that order, for buffers of their devices.
   // Collective: exactly these ranks call it. On a GPU `Wait` blocks at most until the operation has
@@ -68,6 +70,7 @@ class Device {
   virtual absl::Status ResetMemoryPeak() = 0;
 };
 
+// The facts that topologies and profiles state about a device.
 struct DeviceFacts {
   // Name as topologies have it, for example `NVIDIA H200` or `CPU Intel(R) Xeon(R) ...`.
   std::string kind;
@@ -87,8 +90,8 @@ class DeviceBackend {
   virtual const std::string& name() const = 0;
   // Number of devices, at least 1.
   virtual int device_count() const = 0;
-  // Returns the facts of a device; those of all cores are the same. REQUIRES: 0 <= device <
-  // device_count(), which `cpu` does not check. INTERNAL if CUDA does not report them.
+  // Returns the facts of a device; those of all cores are the same. INTERNAL if CUDA does not
+  // report them. REQUIRES, unchecked by `cpu`: 0 <= device < device_count().
   virtual absl::StatusOr<DeviceFacts> Describe(int device) const = 0;
   // Opens a device for the calling thread. Does not bind the thread to a core; that is the task of
   // the launcher of ranks. INVALID_ARGUMENT for an index out of range, RESOURCE_EXHAUSTED or

@@ -60,6 +60,7 @@ struct MachineCounters {
 // Reads the counters that Linux keeps (proc(5), cgroups(7)).
 class MachineReader {
  public:
+  // The places to read; the defaults are this machine.
   struct Options {
     // Root of the file system that has `proc` and `sys`, without a final slash.
     std::string root;

@@ -30,6 +30,7 @@ enum class PluginState : int32_t {
   kFailed = 4,
 };
 
+// The result of the plugin's look at this machine.
 struct PluginFindings {
   PluginState state = PluginState::kFailed;
   // Versions as CUDA counts them: 13000 is 13.0; 0 if there is none.
@@ -50,6 +51,8 @@ struct DevicePlugin {
   DeviceBackend* (*open)(const BackendOptions& options, PluginFindings& findings);
 };
 
+// Name of the exported function, which takes nothing and returns a `const DevicePlugin*` that lives
+// as long as the plugin is loaded.
 inline constexpr char kPluginFunction[] = "parplan_device_plugin";
 using PluginFunction = const DevicePlugin* (*)();
 

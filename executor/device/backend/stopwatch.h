@@ -19,6 +19,8 @@ namespace parplan {
 class Stopwatch {
  public:
   virtual ~Stopwatch() = default;
+  // Begin and end the measured time, at this place in the order of the device's work. Neither
+  // waits. A second pair replaces the first.
   virtual void Start() = 0;
   virtual void Stop() = 0;
   // Returns the time between the last `Start` and `Stop`; waits until the device has reached the
@@ -27,7 +29,7 @@ class Stopwatch {
   virtual absl::StatusOr<absl::Duration> Elapsed() = 0;
 };
 
-// Makes a stopwatch that reads the steady clock.
+// Makes a stopwatch that reads the steady clock; never null.
 std::unique_ptr<Stopwatch> MakeCpuStopwatch();
 
 }  // namespace parplan

@@ -56,6 +56,7 @@ struct ProgramCopy {
   int64_t count = 0;
 };
 
+// The work of one rank for one operation.
 struct CollectiveProgram {
   // Copies before the first step. The caller, who knows the addresses, leaves out copies of a
   // range onto itself.

@@ -20,13 +20,16 @@
 
 namespace parplan {
 
+// The type of the elements of a buffer.
 enum class ElementType { kFloat32, kFloat64, kBfloat16, kByte };
 
 // Returns the bytes of one element.
 int64_t ElementSize(ElementType type);
 
+// How elements of several ranks are combined.
 enum class Reduction { kSum, kMax };
 
+// The operations, which mean what NCCL's of the same name mean.
 enum class Operation {
   kAllReduce,
   kAllGather,
@@ -90,6 +93,7 @@ class PendingWork {
 
 // Counters of what a communicator has done so far.
 struct CommunicatorStats {
+  // The counters of one operation.
   struct Entry {
     int64_t call_count = 0;
     // Sum of message sizes (WholeBytes).
@@ -120,6 +124,7 @@ class Communicator {
 
   // Number of this rank in the group, from 0 to size() - 1.
   virtual int rank() const = 0;
+  // Returns the number of ranks in the group.
   virtual int size() const = 0;
   // Name for messages: what the group is for and which ranks of the job are in it.
   virtual const std::string& name() const = 0;
@@ -160,6 +165,7 @@ class Communicator {
   // Has the times of later operations measured, or no longer. Only NCCL's communicator needs it and
   // heeds it: a GPU measures none by itself, processors always do, and wrappers do not pass it on.
   virtual void MeasureBusy(bool /*measures*/) {}
+  // Returns the counters so far.
   virtual CommunicatorStats Stats() const = 0;
 
   // Run the usual operations, with the errors of `Run`; with one buffer, in place. Counts are

@@ -22,6 +22,7 @@ struct Directions {
   explicit Directions(int size) : to(size, 0), from(size, 0) {}
   // Returns whether the two share a direction.
   bool Overlap(const Directions& other) const;
+  // Adds the directions of another operation.
   void Add(const Directions& other);
   // [rank of the group] 1 if bytes are sent to it, and if they are received from it.
   std::vector<char> to;
@@ -35,6 +36,7 @@ class CpuTask {
   // live as long as the task.
   CpuTask(const CollectiveCall& call, int rank, int size);
 
+  // Return the call, and the directions of links that it uses; valid as long as the task.
   const CollectiveCall& call() const { return call_; }
   const Directions& directions() const { return directions_; }
   // The time on `SteadyNow()` at which the task was made.

@@ -18,6 +18,8 @@
 
 namespace parplan {
 
+// The kinds of messages, with the meaning of their fields; other fields are empty or 0. The numbers
+// are on the wire.
 enum class FrameKind : uint8_t {
   // A rank asks to join. `number`: the rank; `key`: the token of the job; `value`: the number of
   // ranks, or between two ranks the id of the group.
@@ -56,7 +58,9 @@ inline constexpr char kMissingRanks[] = "missing ranks";
 // The fact under which a rank publishes its machine, a space, and the HOST:PORT it listens at.
 std::string RankFact(int rank);
 
+// One message.
 struct Frame {
+  // `FrameKind` says what the other fields mean for each kind.
   FrameKind kind = FrameKind::kHello;
   uint32_t number = 0;
   std::string key;

@@ -50,6 +50,7 @@ class HelloReader {
   // do not end the wait again.
   bool Await(const Listener& listener, absl::Duration deadline) const;
 
+  // Returns whether no connection is silent.
   bool empty() const { return silent_.empty(); }
 
  private:

@@ -35,12 +35,14 @@
 
 namespace parplan {
 
+// The way in which ranks of one machine exchange messages.
 enum class TransportKind {
   // Shared memory within a machine, TCP between machines.
   kAutomatic,
   kTcp,
 };
 
+// This rank's place in the job, and how it reaches the others.
 struct JobFabricOptions {
   // "HOST:PORT" of the rendezvous, and the job's token (RendezvousServerOptions).
   std::string rendezvous;
@@ -104,6 +106,7 @@ class JobFabric : public RankContext {
     return rendezvous_->ReportStall(what, awaited_rank);
   }
   absl::Status AwaitCause() override { return rendezvous_->AwaitCause(); }
+  // Returns the connection to the rendezvous, valid as long as the fabric.
   Rendezvous& rendezvous() { return *rendezvous_; }
 
  private:

@@ -55,8 +55,8 @@ class LinkSet {
  public:
   virtual ~LinkSet() = default;
 
-  // Returns the link to a rank, valid as long as this. REQUIRES: `rank` is in the group, which is
-  // not checked, and not this rank (PARPLAN_CHECK).
+  // Returns the link to a rank, valid as long as this. REQUIRES: `rank` is not this rank; aborts
+  // otherwise. REQUIRES, unchecked: it is in the group.
   virtual Link& link(int rank) = 0;
 
   // Returns a number that changes whenever a link may have become able to move bytes. A wait with a

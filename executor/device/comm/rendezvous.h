@@ -22,6 +22,7 @@
 
 namespace parplan {
 
+// The job to join, and how long to wait for it.
 struct RendezvousJoin {
   // "HOST:PORT" of the server, and the token of the job.
   std::string address;
@@ -84,6 +85,7 @@ class Rendezvous {
   // DEADLINE_EXCEEDED naming the rank that an operation waited for too long, or ABORTED with the
   // reason some rank gave. The first failure stays. Costs one atomic load while it is OK.
   absl::Status Health() const;
+  // Returns whether `Health` is OK.
   bool IsHealthy() const { return is_healthy_.load(std::memory_order_acquire); }
 
  private:

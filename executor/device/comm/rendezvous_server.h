@@ -24,6 +24,7 @@
 
 namespace parplan {
 
+// The job that is served, and where.
 struct RendezvousServerOptions {
   // Host or address to listen on; empty: all addresses of this machine. Port 0: one that is free.
   std::string host = "127.0.0.1";

@@ -19,12 +19,15 @@ struct LinkShape {
   // Time from the begin of a message to its first byte.
   absl::Duration latency;
 
+  // Returns whether the link is slowed down at all.
   bool is_shaped() const { return bytes_per_second > 0.0 || latency > absl::ZeroDuration(); }
   friend bool operator==(const LinkShape&, const LinkShape&) = default;
 };
 
 // Limits the rate of `link`, which must outlive it, by a token bucket. A write that must wait
-// returns, so other work of the rank goes on, as with a network card.
+// returns 0 at once, so other work of the rank goes on, as with a network card; `UntilWritable`
+// says how long. Errors are those of `link`. `Link` (link.h) documents the methods. Used by one
+// thread at a time.
 class ShapedLink : public Link {
  public:
   ShapedLink(Link& link, const LinkShape& shape) : link_(link), shape_(shape) {}

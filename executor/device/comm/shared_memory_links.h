@@ -34,6 +34,7 @@ class SharedSegment {
   // Closes the descriptor: no other process can open the memory after this.
   void Close();
 
+  // Returns the beginning of the memory, valid as long as this object.
   char* data() const { return data_; }
 
  private:

@@ -38,7 +38,9 @@ struct SocketAddress {
 // Returns the addresses of a host, or why there are none.
 using Resolver = std::function<absl::StatusOr<std::vector<SocketAddress>>()>;
 
+// The intervals of `ConnectToAny`; tests set others.
 struct ConnectIntervals {
+  // Longest time for one address, and shortest time from one resolution of a host to the next.
   absl::Duration address_patience = kAddressPatience;
   absl::Duration resolve_interval = kResolveInterval;
 };
@@ -69,8 +71,10 @@ class Socket {
       const ConnectIntervals& intervals = {},
       const std::function<void(const absl::Status&)>& on_failure = nullptr);
 
+  // Returns whether a descriptor is owned; it is -1 if not.
   bool is_open() const { return descriptor_ >= 0; }
   int descriptor() const { return descriptor_; }
+  // Closes the descriptor; does nothing if there is none.
   void Close();
   // Wakes every thread that blocks on the connection, in this process and at the other side.
   void Shutdown();
@@ -92,6 +96,7 @@ class Listener {
   // takes one that is free. UNAVAILABLE naming both, or the host alone if it cannot be resolved.
   static absl::StatusOr<Listener> Open(const std::string& host, int port);
 
+  // Return the port, and the descriptor of the listening socket, which stays this object's.
   int port() const { return port_; }
   int descriptor() const { return socket_.descriptor(); }
   // Returns the next connection. DEADLINE_EXCEEDED if none comes until `deadline`,

@@ -18,6 +18,7 @@ namespace parplan {
 class StagingCopies {
  public:
   virtual ~StagingCopies() = default;
+  // Copy `byte_count` bytes. Return the first error of the device's earlier work or of the copy.
   virtual absl::Status ToHost(const void* device, void* host, int64_t byte_count) = 0;
   virtual absl::Status FromHost(const void* host, void* device, int64_t byte_count) = 0;
 };

@@ -11,6 +11,7 @@ namespace parplan {
 
 // The rank that the others wait for, as far as their answers show it.
 struct StallVerdict {
+  // The finding.
   enum class Cause {
     // `ranks` did not answer: their processes are frozen, or their hosts are cut off.
     kSilent,

@@ -17,10 +17,13 @@ namespace parplan {
 // moving bytes, in `Start`, `Run`, `RunTogether`, `StartTogether`, `Split`, `PendingWork::Wait` and
 // `IsDone`. Used by that thread only.
 struct WaitMeter {
+  // Sum since the meter was made.
   absl::Duration waited;
+  // The clock; not empty.
   std::function<absl::Duration()> now = SteadyNow;
 };
 
+// A communicator that does what `inner` does, and adds the time of each call to a meter.
 class TimedCommunicator : public Communicator {
  public:
   // Adds the time to `meter`, not null, which several communicators of one thread may share and

@@ -30,6 +30,7 @@ class CudaQueue : public KernelQueue {
       int device, AttentionChoice attention = AttentionChoice::kAutomatic);
   ~CudaQueue() override;
 
+  // Return the number of the GPU as CUDA counts, and the stream of kernels and copies.
   int device() const { return device_; }
   cudaStream_t compute_stream() const { return stream_; }
   // Returns the lines of Device::Notes.

@@ -1,7 +1,8 @@
 // Kernels that handle each element, or a pack of N adjacent ones, by itself. T: float or Bfloat16;
 // all compute in fp32. Each Work is one operation of LayerKernels (layer_kernels.h), which has the
-// formulas and shapes: work(i) handles element or pack i. Started by DeviceKernels alone. Packs are
-// read and written at once, so pointers are aligned to a pack.
+// formulas and shapes and is named above it: work(i) handles element or pack i. Pointers are to
+// device memory, with the names that the operation gives its arguments. Started by DeviceKernels
+// alone. Packs are read and written at once, so pointers are aligned to a pack.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ELEMENT_KERNELS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_ELEMENT_KERNELS_H_
@@ -22,6 +23,7 @@ __global__ void ForEach(int64_t count, Work work) {
   }
 }
 
+// `Zero`.
 template <typename T, int N>
 struct ZeroWork {
   T* y;
@@ -48,6 +50,7 @@ struct FillNormalWork {
   }
 };
 
+// `ToStatistics`.
 template <typename T>
 struct ToStatisticsWork {
   const T* x;
@@ -70,6 +73,7 @@ struct CopyRowsWork {
   }
 };
 
+// `Add`: y += x.
 template <typename T, int N>
 struct AddWork {
   const T* x;
@@ -84,6 +88,7 @@ struct AddWork {
   }
 };
 
+// `Scale`: y *= factor.
 template <typename T, int N>
 struct ScaleWork {
   float factor;
@@ -116,6 +121,7 @@ struct AddBiasWork {
   }
 };
 
+// Returns 1 / (1 + e^-x).
 __device__ __forceinline__ float SigmoidOf(float x) { return 1.0f / (1.0f + expf(-x)); }
 
 // GELU's tanh approximation divided by x, and its derivative, `slope`.
@@ -131,6 +137,7 @@ struct GeluParts {
   float slope;
 };
 
+// `Gelu`: y = x gate(x).
 template <typename T, int N>
 struct GeluWork {
   const T* x;
@@ -145,6 +152,7 @@ struct GeluWork {
   }
 };
 
+// `GeluBackward`; dx may be dy.
 template <typename T, int N>
 struct GeluBackwardWork {
   const T* x;
@@ -179,6 +187,7 @@ struct SwigluWork {
   }
 };
 
+// `SwigluBackward`; sizes in packs.
 template <typename T, int N>
 struct SwigluBackwardWork {
   const T* x;
@@ -266,6 +275,8 @@ struct AdamWork {
   }
 };
 
+// `SgdStep`, in fp32; in `masters` if T has 16 bits, else that is null. `rate` is the learning
+// rate.
 template <typename T>
 struct SgdWork {
   float momentum;

@@ -33,6 +33,7 @@ namespace parplan::cuda {
 // an error of another rank, else INTERNAL. `communicator` may be null.
 absl::Status NcclStatus(ncclResult_t result, ncclComm_t communicator, absl::string_view what);
 
+// The group that a communicator is made for.
 struct NcclGroup {
   // The groups of one purpose share a stream (`NcclDevice::StreamOf`).
   std::string purpose;

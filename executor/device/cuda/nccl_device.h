@@ -28,6 +28,7 @@ namespace parplan::cuda {
 class NcclWatched {
  public:
   virtual ~NcclWatched() = default;
+  // Looks once, as described above; returns soon.
   virtual void Look() = 0;
 };
 
@@ -56,7 +57,9 @@ class NcclDevice {
     ~Event() { device_.Return(event_, is_timed_); }
     Event(const Event&) = delete;
     Event& operator=(const Event&) = delete;
+    // Returns the event of CUDA, which stays this object's.
     cudaEvent_t get() const { return event_; }
+    // Puts the event behind the present work of `stream`.
     absl::Status Record(cudaStream_t stream) const;
     // Makes later work of `stream` wait until the event is reached.
     absl::Status Delay(cudaStream_t stream) const;

@@ -27,6 +27,7 @@ __device__ __forceinline__ float RowSum(const T* row, int64_t size, F f) {
   return BlockSum(sum);
 }
 
+// `Norm`; `has_mean` for a LayerNorm.
 template <typename T, int N>
 __global__ void NormRows(bool has_mean, const T* x, const T* gain, const T* bias, T* y, float* kept,
                          int64_t row_size) {
@@ -153,6 +154,7 @@ struct AddChunksWork {
   }
 };
 
+// `LargestLogits`.
 template <typename T>
 __global__ void LargestOfRows(const T* logits, float* largest, int64_t row_size) {
   const T* const row = logits + static_cast<int64_t>(blockIdx.x) * row_size;
@@ -163,6 +165,7 @@ __global__ void LargestOfRows(const T* logits, float* largest, int64_t row_size)
   if (threadIdx.x == 0) largest[blockIdx.x] = row_max;
 }
 
+// `SumLogits`.
 template <typename T>
 __global__ void SumRowExponentials(const T* logits, const int32_t* targets, const float* largest,
                                    int64_t row_size, int64_t first_column, float* sums) {
@@ -194,6 +197,7 @@ __global__ void AddRowLosses(const float* sums, double factor, int64_t row_count
   *loss += factor * losses;
 }
 
+// `LogitGradients`; `factor` is that of the operation.
 template <typename T>
 __global__ void LogitGradientRows(T* logits, const int32_t* targets, const float* largest,
                                   const float* sums, float factor, int64_t row_size,
@@ -208,6 +212,7 @@ __global__ void LogitGradientRows(T* logits, const int32_t* targets, const float
   }
 }
 
+// `Embed`; a block for each token.
 template <typename T>
 __global__ void EmbedRows(const int32_t* tokens, const T* table, int64_t first_token,
                           int64_t row_count, int64_t row_size, T* y) {

@@ -37,7 +37,7 @@ class DeviceMemory {
   virtual bool reuses_freed() const { return false; }
 };
 
-// Makes the allocator of host memory.
+// Makes the allocator of host memory; never null.
 std::unique_ptr<DeviceMemory> MakeHostMemory();
 
 // Use of an array; mirrors the memory items that a plan predicts (MemoryItemKind).
@@ -64,11 +64,13 @@ class Array {
   Array& operator=(Array&& other) noexcept;
   ~Array() { Reset(); }
 
+  // Returns the address of the first element in device memory; null if the array is null.
   void* data() const { return data_; }
   // Returns the address of element `offset`; `element_size` is in bytes.
   void* At(int64_t offset, int64_t element_size) const {
     return static_cast<char*>(data_) + offset * element_size;
   }
+  // Returns whether there is no memory: after construction, a move or `Reset`.
   bool is_null() const { return data_ == nullptr; }
   // Gives the memory back to the pool; the array is null then.
   void Reset();
@@ -88,6 +90,7 @@ struct ArrayUsage {
   // [ArrayUse]
   std::array<Bytes, kArrayUseCount> bytes = {};
   Bytes operator[](ArrayUse use) const { return bytes[static_cast<int>(use)]; }
+  // Returns the sum over all uses.
   Bytes Total() const;
 };
 

@@ -16,9 +16,13 @@ namespace parplan {
 template <typename T>
 class CpuAttention {
  public:
+  // Computes attention, and in `kept` what the backward pass needs: [sample][head][query]
+  // logarithms of the sums of exponentials.
   void Forward(const AttentionShape& shape, const T* q, const T* k, const T* v, T* output, T* kept);
+  // Computes the gradients of queries, keys and values; adds them if `shape.adds_gradients`.
   void Backward(const AttentionShape& shape, const T* q, const T* k, const T* v, const T* output,
                 const T* kept, const T* output_gradient, T* dq, T* dk, T* dv);
+  // Merges attention to further keys into `output` and `kept`.
   static void Merge(const AttentionShape& shape, const T* part, const T* part_kept, T* output,
                     T* kept);
 

@@ -45,6 +45,7 @@ T LargestOf(const T* values, int64_t count) {
   return *std::max_element(lanes, lanes + kLaneCount);
 }
 
+// Returns e^x as the C++ library has it.
 inline double Exp(double x) { return std::exp(x); }
 
 // Returns e^x to 2 units in the last place; 0 below -87, e^88 at 88 and above, and e^-87 for NaN.

@@ -10,9 +10,10 @@ namespace parplan {
 
 // The product c = op(a) op(b), or c += op(a) op(b): op(a) is [m x k], op(b) [k x n], c [m x n]. A
 // stride is the number of elements from one row in memory to the next. REQUIRES: no stride is below
-// the elements of its row (PARPLAN_CHECK for float, not checked for double).
+// the elements of its row; for float aborts otherwise, for double unchecked.
 template <typename T>
 struct CpuProduct {
+  // Whether op takes the transpose of the matrix in memory.
   bool transposes_a = false;
   bool transposes_b = false;
   int64_t m = 0;
@@ -24,6 +25,7 @@ struct CpuProduct {
   int64_t b_stride = 0;
   T* c = nullptr;
   int64_t c_stride = 0;
+  // Whether the product is added to `c`, which then holds values.
   bool adds = false;
 };
 

@@ -11,11 +11,14 @@
 
 namespace parplan {
 
-// Keeps the sines and cosines of all positions it has seen. T: float or double. Used by one thread.
+// Keeps the sines and cosines of all positions from 0 to the largest it has seen, which take 8 or
+// 16 bytes for each position and pair. T: float or double. Used by one thread.
 template <typename T>
 class CpuRotary {
  public:
-  // Implements `LayerKernels::Rotate`.
+  // Implements `LayerKernels::Rotate` (layer_kernels.h): turns elements i and head_size / 2 + i of
+  // every head of `x` in place by the angle position * 10000^(-2 i / head_size), or back if
+  // `inverse`. `x` is in host memory and laid out by `shape`. Nothing can fail.
   void ApplyRotary(const RotaryShape& shape, bool inverse, T* x);
 
  private:

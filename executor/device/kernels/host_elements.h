@@ -19,12 +19,12 @@ namespace parplan {
 uint16_t RoundToBfloat16(float value);
 float FromBfloat16(uint16_t bits);
 
-// Writes `values` as elements of `type` to the device memory from `data` on. REQUIRES
-// (PARPLAN_CHECK): `type` is not kByte. Returns the errors of the copy (LayerKernels).
+// Writes `values` as elements of `type` to the device memory from `data` on. REQUIRES: `type` is
+// not kByte; aborts otherwise. Returns the errors of the copy (LayerKernels).
 absl::Status WriteElements(LayerKernels& kernels, ElementType type, absl::Span<const double> values,
                            void* data);
 // Returns `count` elements of `type` from device memory `data` on, after all earlier work, or the
-// errors of the copy. REQUIRES (PARPLAN_CHECK): `type` is not kByte.
+// errors of the copy. REQUIRES: `type` is not kByte; aborts otherwise.
 absl::StatusOr<std::vector<double>> ReadElements(LayerKernels& kernels, ElementType type,
                                                  const void* data, int64_t count);
 

@@ -28,6 +28,7 @@ namespace parplan {
 
 // The product c = op(a) op(b), or c += op(a) op(b). op(a) is [m x k], op(b) [k x n], c [m x n].
 struct MatrixProduct {
+  // Whether op takes the transpose of the matrix in memory. Rows lie one behind the other.
   bool transposes_a = false;
   bool transposes_b = false;
   int64_t m = 0;
@@ -36,6 +37,7 @@ struct MatrixProduct {
   const void* a = nullptr;
   const void* b = nullptr;
   void* c = nullptr;
+  // Whether the product is added to `c`, which then holds values.
   bool adds = false;
 };
 
@@ -68,6 +70,7 @@ struct AttentionShape {
 
 // Rows [token][sample] with heads side by side: all samples of one position, then of the next.
 struct RotaryShape {
+  // Tokens of a sample, samples, heads of a row, and elements of a head.
   int64_t token_count = 0;
   int64_t sample_count = 0;
   int head_count = 0;
@@ -94,6 +97,7 @@ struct NormalMatrix {
 
 // Adam without weight decay.
 struct AdamSettings {
+  // The symbols of Kingma and Ba, arXiv 1412.6980: alpha, beta_1, beta_2 and epsilon.
   double learning_rate = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -106,6 +110,7 @@ struct SgdSettings {
   double momentum = 0.9;
 };
 
+// The kinds of norms, and the parameters that each has.
 enum class NormKind {
   // Mean and variance, gain and bias.
   kLayerNorm,
@@ -113,6 +118,8 @@ enum class NormKind {
   kRmsNorm,
 };
 
+// The operations of one device for one type of elements, used by one thread. Sizes and counts are
+// of elements unless named bytes. Operations return no errors; see the head of the file.
 class LayerKernels {
  public:
   virtual ~LayerKernels() = default;
@@ -194,7 +201,8 @@ class LayerKernels {
     return absl::OkStatus();
   }
   // Computes softmax attention scaled by 1 / sqrt(head_size). `kept` is [sample][head][query], the
-  // logarithms of the sums of exponentials. REQUIRES: `CheckAttention(shape)`.
+  // logarithms of the sums of exponentials. REQUIRES: `CheckAttention(shape)` is OK; otherwise
+  // `Synchronize` and copies return its error on a GPU, and the processor takes every shape.
   virtual void Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
                          void* output, void* kept) = 0;
   // Computes the gradients dq, dk and dv, which have the layouts of q, k and v. If `output` and

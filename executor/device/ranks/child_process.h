@@ -17,6 +17,7 @@ namespace parplan {
 // (profiler-agent/measure/torch_job.cc).
 inline constexpr int kResultDescriptor = 3;
 
+// The program to run, and how.
 struct ChildOptions {
   // Path of the program, which is not searched for, and its arguments. REQUIRES, unchecked: not
   // empty.
@@ -29,6 +30,7 @@ struct ChildOptions {
   pid_t group = 0;
 };
 
+// A child that runs or has ended, and the ends of its pipes.
 struct ChildProcess {
   pid_t pid = 0;
   // Readable once the child has ended (pidfd_open); the child stays a zombie until waitpid.

@@ -21,6 +21,7 @@ enum class Launcher { kParplan, kTorchrun, kOpenMpi, kSlurm, kPlan };
 // Returns the name for messages, for example `torchrun`.
 const char* LauncherName(Launcher launcher);
 
+// The place of this process in its job.
 struct RankEnvironment {
   // Returns a variable's value, or null if it is not set.
   using Lookup = std::function<const char*(const char* name)>;
@@ -43,6 +44,7 @@ struct RankEnvironment {
   static absl::StatusOr<std::optional<RankEnvironment>> FromEnvironment();
 
   Launcher launcher = Launcher::kParplan;
+  // Number of this rank in the job, from 0, and the number of ranks.
   int rank = 0;
   int world_size = 1;
   // Number of this rank among those of its node, from 0.
@@ -63,6 +65,7 @@ struct RankEnvironment {
   // results.
   int result_descriptor = -1;
 
+  // Returns whether this rank must start the rendezvous: rank 0 under other launchers than ours.
   bool serves_rendezvous() const { return launcher != Launcher::kParplan && rank == 0; }
   // Returns the port in `rendezvous`; 0 if it has none.
   int rendezvous_port() const;

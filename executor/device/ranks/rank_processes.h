@@ -36,6 +36,7 @@ namespace parplan {
 // communicators), so that the launcher names the other.
 inline constexpr int kExitAfterAnother = 75;
 
+// The program of the ranks, and how they run.
 struct RankProcessesOptions {
   int rank_count = 1;
   // Path of the program that every rank runs, `/proc/self/exe` for this one, and its arguments,
@@ -79,7 +80,7 @@ class RankProcesses {
   // and the first cause stay: if a rank has failed before, `Wait` still names that rank.
   void Stop(const std::string& why);
 
-  // [rank]
+  // [rank] its process id, also of a rank that has ended.
   const std::vector<pid_t>& pids() const { return pids_; }
   // [rank] what it wrote to RankEnvironment::result_descriptor; what is beyond 256 MiB is dropped.
   // Read it after `Wait`.

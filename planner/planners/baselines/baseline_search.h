@@ -1,5 +1,8 @@
 // Baselines that choose layer by layer within a fixed combination of paradigms. `FindPlan` and the
 // planners of the Galvatron papers call it.
+//
+// Words (docs/glossary.md): a candidate is all plans of one batch size, pipeline degree, number of
+// micro-batches and schedule; a partition is the number of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_BASELINE_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_BASELINES_BASELINE_SEARCH_H_

@@ -1,6 +1,11 @@
 // The strategies of every layer of a model and their costs, for one batch size, one pipeline degree
 // and one number of micro-batches. `SearchBaseline` makes them for each candidate;
 // `StepLowerBound` and `SearchCandidate` read them.
+//
+// Words (docs/glossary.md): a candidate is all plans of one batch size, pipeline degree, number of
+// micro-batches and schedule; options have one layout if activations move between them at no cost;
+// micro-batches in flight have done their forward pass and not yet their backward pass; a
+// definition is the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_STAGE_TABLES_H_
 #define PARPLAN_PLANNER_PLANNERS_BASELINES_STAGE_TABLES_H_
@@ -45,6 +50,7 @@ class StageTables {
   StageTables(const PlanningProblem& problem, const CostModel& costs, const SearchSpace& space,
               int pipeline_parallel_degree, int64_t micro_batch_count);
 
+  // Return the arguments of the constructor with these names.
   int pipeline_parallel_degree() const { return pipeline_parallel_degree_; }
   int64_t micro_batch_count() const { return micro_batch_count_; }
   // The schedule of the problem's rules, or `kDefaultSchedule`.

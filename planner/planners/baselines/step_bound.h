@@ -1,5 +1,8 @@
 // A lower bound of the step of all plans of one pipeline degree and micro-batch count.
 // `SearchBaseline` skips what it excludes.
+//
+// Words (docs/glossary.md): micro-batches in flight have done their forward pass and not yet their
+// backward pass.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_BASELINES_STEP_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_BASELINES_STEP_BOUND_H_

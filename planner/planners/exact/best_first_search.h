@@ -1,6 +1,12 @@
 // The main loop of `exact`: bounds candidates and searches those whose bound allows a plan better
 // than the best one found (the incumbent). Used by `SearchExact`, by its searches of smaller spaces
 // (space_search.h) and by `FindLeastMemoryPlan`.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a meter
+// counts states and says when a search must end (search_meter.h); a candidate is all plans of one
+// batch size, pipeline degree, number of micro-batches and schedule; an option is a strategy of a
+// layer definition with its costs (option_table.h); a partition is the number of layers of each
+// stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_BEST_FIRST_SEARCH_H_
@@ -109,11 +115,14 @@ class BestFirstSearch {
   KindBounds BoundsPerSample() const;
   // Returns the number of candidates except those of `KindBounds::uneven` and `grouped`.
   int64_t candidate_count() const { return static_cast<int64_t>(candidates_.size()); }
+  // Return the plans found so far, to which callers may offer others, and the space; valid as long
+  // as this object.
   PlanList& plans() { return plans_; }
   const StrategySpace& space() const { return space_; }
 
   // Returns the time per sample below which plans are looked for.
   Seconds WantedPerSample() const { return std::min(plans_.CutoffPerSample(), ceiling_); }
+  // Returns the value of `set_ceiling`; infinite if it was not called.
   Seconds ceiling() const { return ceiling_; }
   // Returns the proved lower bound of the time per sample of any plan. 0 if candidates are missing,
   // and also if no plan fits, which `IsEmpty` says.

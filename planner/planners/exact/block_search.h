@@ -2,6 +2,11 @@
 // of each stage recomputed (`AllowsBlocks`). Used by `SearchExact`, by its searches of smaller
 // spaces and by `FindLeastMemoryPlan` after all other plans have been searched, so that questions
 // whose spaces have no such plans cost nothing.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a meter
+// counts states and says when a search must end (search_meter.h); a candidate is all plans of one
+// batch size, pipeline degree, number of micro-batches and schedule; an option is a strategy of a
+// layer definition with its costs (option_table.h).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_BLOCK_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_BLOCK_SEARCH_H_
@@ -27,6 +32,7 @@ namespace parplan {
 // so searches with different memories share them. Not thread-safe.
 class BlockTables {
  public:
+  // The options of one pipeline degree and micro-batch size, and the choices among them.
   struct Entry {
     explicit Entry(OptionTable options) : table(std::move(options)) {}
     OptionTable table;

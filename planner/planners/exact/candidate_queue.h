@@ -1,4 +1,7 @@
 // The queue of open candidates, in the order of visits. Used by `BestFirstSearch`.
+//
+// Words (docs/glossary.md): a candidate is all plans of one batch size, pipeline degree, number of
+// micro-batches and schedule.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_CANDIDATE_QUEUE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_CANDIDATE_QUEUE_H_
@@ -13,8 +16,8 @@
 namespace parplan {
 
 // A priority queue by lower bound per sample (`MorePromising`). Candidates of the preferred batch
-// size, if there is one (`Prefer`), come before all others. Keeps a reference to the candidates; a
-// candidate in the queue must not change.
+// size, if there is one (`Prefer`), come before all others. Keeps a reference to the candidates,
+// which must outlive it; a candidate in the queue must not change.
 class CandidateQueue {
  public:
   explicit CandidateQueue(const std::vector<ExactCandidate>& candidates)
@@ -25,6 +28,7 @@ class CandidateQueue {
     heap_.push_back(index);
     std::push_heap(heap_.begin(), heap_.end(), Later(*this));
   }
+  // Returns whether no candidate is left.
   bool empty() const { return heap_.empty(); }
   // Returns the index of the candidate to visit next; `Pop` removes it. REQUIRES, of both,
   // unchecked: the queue is not empty.

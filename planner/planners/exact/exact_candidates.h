@@ -1,5 +1,7 @@
 // The parts of the space that `exact` bounds and searches one by one, and the tables they share.
 // Used by `BestFirstSearch`, its callers and `SearchBlocks`.
+//
+// Words (docs/glossary.md): a meter counts states and says when a search must end (search_meter.h).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_CANDIDATES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_EXACT_CANDIDATES_H_
@@ -41,6 +43,7 @@ struct ExactCandidate {
   };
   State state = State::kListed;
 
+  // Returns the bound divided by the batch size.
   Seconds bound_per_sample() const {
     return bound / static_cast<double>(pipeline.global_batch_size);
   }
@@ -63,6 +66,7 @@ class TableCache {
  public:
   // Pipeline degree and micro-batch size.
   using Key = std::pair<int, int64_t>;
+  // Returns the key of the table that a candidate needs.
   static Key KeyOf(const PipelineCandidate& candidate) {
     return {candidate.pipeline_parallel_degree,
             candidate.global_batch_size / candidate.micro_batch_count};
@@ -73,8 +77,11 @@ class TableCache {
   // model has very many options, not all tables are kept.
   bool Prepare(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
                const SearchControl& control);
+  // Returns whether there is a table of this key.
   bool has(const Key& key) const { return tables_.contains(key); }
-  // REQUIRES: `key` was among those prepared last, and `Prepare` returned true.
+  // Returns a table, valid as long as this object or until `Prepare` evicts it. REQUIRES: `key` was
+  // among those prepared last, and `Prepare` returned true; otherwise throws std::out_of_range if
+  // there is no such table.
   const OptionTable& At(const Key& key) const { return *tables_.at(key); }
 
  private:

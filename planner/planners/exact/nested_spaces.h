@@ -15,6 +15,9 @@
 // faster than the best plan known is tried before. Plans of partitions that are not listed are
 // searched with the best plan known, which loses none that is faster. Only a space of which more
 // stays open is searched by itself. Used by `SearchExact`.
+//
+// Words (docs/glossary.md): virtual stages are the several stages of one device; a definition is
+// the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_NESTED_SPACES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_NESTED_SPACES_H_

@@ -1,4 +1,7 @@
 // The searches and proofs of the spaces within that of a question. Used by `SearchExact`.
+//
+// Words (docs/glossary.md): a candidate is all plans of one batch size, pipeline degree, number of
+// micro-batches and schedule.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_SPACE_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_SPACE_SEARCH_H_
@@ -27,9 +30,12 @@ struct SharedKnowledge {
   // Candidates as they are listed, by the dimensions.
   std::map<std::string, CandidateList> lists;
   std::map<std::string, CandidateList> one_strategy_lists;
+  // The visits of candidates, and the usable memory for which they were made.
   VisitCache visits;
   Bytes memory_of_visits;
 
+  // Returns the tables for the dimensions of strategies of `problem`, made empty at the first call;
+  // valid as long as this object.
   TableCache& TablesOf(const PlanningProblem& problem);
   // Forgets visits of other memories.
   void KeepVisitsOf(Bytes usable_memory);

@@ -1,5 +1,9 @@
 // A lower bound of the time per micro-batch in an infinitely long pipeline. `BestFirstSearch`
 // bounds candidates with it.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a
+// candidate is all plans of one batch size, pipeline degree, number of micro-batches and schedule;
+// micro-batches in flight have done their forward pass and not yet their backward pass.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_STEADY_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_STEADY_BOUND_H_
@@ -25,7 +29,8 @@ namespace parplan {
 // grows, is a bound for each m. The limit is evaluated at a number of micro-batches so large that
 // those terms vanish.
 //
-// Only for 1F1B and interleaved schedules; GPipe has no such limit. REQUIRES: `table` is usable.
+// Only for 1F1B and interleaved schedules; GPipe has no such limit. REQUIRES, unchecked: `table` is
+// usable.
 Seconds SteadyBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                     Schedule schedule, Seconds cutoff, SearchMeter& meter);
 

@@ -4,6 +4,9 @@
 // that differ only in virtual stages, or in how stages are cut where there is one stage, have the
 // same visits, which take nearly all the time of a search. A recorded visit is what the search
 // would have found itself, so it changes no answer. `BestFirstSearch` reads and records visits.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a
+// candidate is all plans of one batch size, pipeline degree, number of micro-batches and schedule.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_VISIT_CACHE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_VISIT_CACHE_H_
@@ -28,6 +31,7 @@ namespace parplan {
 
 // The outcome of one visit. Bound, plans and `is_exact` are those of `PipelineOutcome`.
 struct CandidateVisit {
+  // The members with these names of `PipelineOutcome` (pipeline_search.h).
   Seconds bound;
   std::vector<PredictedPlan> plans;
   bool is_exact = true;
@@ -43,6 +47,7 @@ struct CandidateVisit {
 // thread-safe.
 class VisitCache {
  public:
+  // Everything that decides the outcome of a visit.
   struct Key {
     // `StrategiesId`, the memory of one device that plans may use, and whether stages must be even.
     int strategies = 0;

@@ -1,6 +1,8 @@
 // The queue of partitions of Galvatron-BMW: from the one that balances memory towards the one that
 // balances time (docs/papers.md 2.4: from memory, unverified; rules of ours in 2.6). Used by
 // `WalkPartitions` (bmw_walk.h), whose callers read the steps.
+//
+// Words (docs/glossary.md): a partition is the number of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_BI_OBJECTIVE_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_BI_OBJECTIVE_H_
@@ -26,6 +28,7 @@ struct BalanceDegrees {
   double time = 0.0;    // alpha_t
   double memory = 0.0;  // alpha_m
 };
+// Returns the balance of these figures.
 BalanceDegrees DegreesOf(const StageFigures& figures);
 
 // Largest number of partitions to visit, so that a walk ends for any model. No measured walk came

@@ -1,6 +1,10 @@
 // The walks of Galvatron-BMW from balanced memory to balanced time, for one pipeline degree, one
 // number of micro-batches and one batch. `galvatron-bmw` searches with them; `planctl explain`
 // shows them.
+//
+// Words (docs/glossary.md): a candidate is all plans of one batch size, pipeline degree, number of
+// micro-batches and schedule; a partition is the number of layers of each stage; a unit is one or
+// more consecutive layers that are solved as one (galvatron_tables.h).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_BMW_WALK_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_BMW_WALK_H_
@@ -67,6 +71,7 @@ struct ExplainedStep {
 
 // The walk of one table of strategies under one measure.
 struct ExplainedWalk {
+  // Whether the strategies of the table may recompute.
   bool with_recompute = false;
   MemoryMeasure measure = MemoryMeasure::kLeast;
   std::vector<ExplainedStep> steps;

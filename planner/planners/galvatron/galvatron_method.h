@@ -1,5 +1,7 @@
 // One method of the Galvatron papers' planners: which strategies layers may have, and how layers
 // are divided into stages. Used by `SearchGalvatron`.
+//
+// Words (docs/glossary.md): a partition is the number of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_METHOD_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_METHOD_H_
@@ -78,6 +80,7 @@ class GalvatronMethodSearch {
   // Returns whether the method finds a plan; false too if the meter ended it.
   bool FindsAny();
 
+  // Returns the number of candidates listed; 0 before `List`.
   int64_t candidate_count() const { return static_cast<int64_t>(candidates_.size()); }
   // Returns a lower bound of the least usable memory with which the method finds a plan;
   // `Bytes::Max()` without candidates.

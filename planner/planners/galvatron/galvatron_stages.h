@@ -1,5 +1,10 @@
 // The stages of one pipeline degree, micro-batch count and schedule, solved by the dense dynamic
 // programme. Used by `GalvatronMethodSearch`, the walks of bmw_walk.h and studies of the papers.
+//
+// Words (docs/glossary.md): a meter counts states and says when a search must end (search_meter.h);
+// an option is a strategy of a unit with its costs (galvatron_tables.h); micro-batches in flight
+// have done their forward pass and not yet their backward pass; a unit is one or more consecutive
+// layers that are solved as one (galvatron_tables.h).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_STAGES_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_STAGES_H_

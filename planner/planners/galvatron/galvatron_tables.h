@@ -1,5 +1,8 @@
 // The options of a model's layers in Galvatron's decision tree, with their costs. Used by
 // `GalvatronMethodSearch`, `GalvatronStages`, the walks of bmw_walk.h and studies of the papers.
+//
+// Words (docs/glossary.md): micro-batches in flight have done their forward pass and not yet their
+// backward pass; a definition is the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_TABLES_H_
 #define PARPLAN_PLANNER_PLANNERS_GALVATRON_GALVATRON_TABLES_H_
@@ -65,8 +68,10 @@ class GalvatronTables {
   // Whether every unit has an option and there are at least as many units as stages. If not, only
   // this and the numbers given to the constructor have a meaning.
   bool usable() const { return usable_; }
+  // The numbers given to the constructor.
   int pipeline_parallel_degree() const { return pipeline_parallel_degree_; }
   int64_t micro_batch_size() const { return micro_batch_size_; }
+  // Number of layouts of the options, and the kinds of units of the model.
   int layout_count() const { return static_cast<int>(layouts_.size()); }
   const std::vector<GalvatronKind>& kinds() const { return kinds_; }
   // [unit]

@@ -10,6 +10,7 @@
 
 namespace parplan {
 
+// Axes of a mesh; a mesh with one axis has a first axis of size 1.
 inline constexpr int kMeshAxisCount = 2;
 
 // An axis of `size` devices; consecutive ones are `rank_stride` ranks apart.
@@ -24,6 +25,7 @@ struct MeshAxis {
 struct DeviceMesh {
   std::array<MeshAxis, kMeshAxisCount> axes;
 
+  // Returns the number of devices of the grid.
   int device_count() const { return axes[0].size * axes[1].size; }
   // Returns `8` or `2x4`.
   std::string ToString() const;

@@ -74,6 +74,7 @@ class GraphSearch {
 
   // Returns whether a limit other than `SolveLimits::max_node_count` ended some solve.
   bool stopped() const { return stopped_; }
+  // Returns the steps of the simplex method that all solves took.
   int64_t iteration_count() const { return iteration_count_; }
 
  private:

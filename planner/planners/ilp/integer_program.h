@@ -16,14 +16,18 @@
 
 namespace parplan {
 
+// The bound of a row or an objective without one.
 inline constexpr double kNoBound = std::numeric_limits<double>::infinity();
 
 // A programme: rows lower <= sum of value * column <= upper.
 struct IntegerProgram {
+  // One summand of a row.
   struct Term {
+    // The variable, and its coefficient.
     int column = 0;
     double value = 0.0;
   };
+  // One constraint: lower <= sum of the terms <= upper.
   struct Row {
     std::vector<Term> terms;
     double lower = -kNoBound;

@@ -40,6 +40,7 @@ class MeshSearch {
   MeshSearch(const PlanningProblem& problem, const CostModel& costs, SolveLimits limits,
              Folding folding = Folding::kMiddle);
 
+  // Returns the meshes of the problem's devices (`MeshesOf`), valid as long as this object.
   const std::vector<DeviceMesh>& meshes() const { return meshes_; }
 
   // Return the least memory, and with that the least time, on one mesh or over all of them. Nothing
@@ -60,6 +61,8 @@ class MeshSearch {
   // solution. A limit leaves out solutions, or all of them.
   std::vector<MeshSolution> TimeLadder(const DeviceMesh& mesh, const BatchCut& cut, int cap_count);
 
+  // Return whether a limit other than `SolveLimits::max_node_count` ended a solve, and the steps of
+  // the simplex method that all solves took.
   bool stopped() const { return stopped_; }
   int64_t iteration_count() const { return iteration_count_; }
 

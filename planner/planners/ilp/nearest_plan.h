@@ -16,6 +16,7 @@ namespace parplan {
 
 // Bytes of one layer of a definition on one device, in a solution of the programme.
 struct LayerShare {
+  // Weights, gradients and optimizer states; tensors kept from forward to backward.
   double state_bytes = 0.0;
   double kept_bytes = 0.0;
 };
@@ -24,6 +25,7 @@ struct LayerShare {
 struct BatchCut {
   int64_t micro_batch_size = 1;
   int64_t micro_batch_count = 1;
+  // Returns the samples of a step.
   int64_t global_batch_size() const { return micro_batch_size * micro_batch_count; }
 };
 

@@ -25,6 +25,7 @@ enum class OperatorKind {
 
 // One operator for one micro-batch, not split.
 struct Operator {
+  // Name for people.
   std::string name;
   OperatorKind kind = OperatorKind::kElementwise;
   double rows = 0.0;

@@ -28,9 +28,12 @@ namespace parplan {
 // Sizes and factors of the layer an operator belongs to. The factors make the parts of the layer
 // add up to the cost model's costs of the whole.
 struct OperatorScales {
+  // Bytes of an element of an activation, of the states of one parameter, and of its gradient in
+  // messages.
   double element_bytes = 2.0;
   double state_bytes_per_parameter = 0.0;
   double gradient_message_bytes_per_parameter = 0.0;
+  // Factors of the bytes of activations and of computing times.
   double activation_factor = 1.0;
   double time_factor = 1.0;
   int64_t micro_batch_count = 1;

@@ -16,8 +16,9 @@
 
 namespace parplan {
 
-// Computes times. Immutable. Device times are shares: callers scale those of a layer to the cost
-// model's time of the whole layer, measured or estimated.
+// Computes times of an `Operator` (operator_graph.h). Immutable; any thread may read it. Device
+// times are shares: callers scale those of a layer to the cost model's time of the whole layer,
+// measured or estimated.
 class OperatorTimes {
  public:
   // Uses `MatrixTime` and the calibration's coefficients if there are data sheets, otherwise a

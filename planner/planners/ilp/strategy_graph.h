@@ -28,6 +28,7 @@ struct NodeOption {
 
 // An operator, or several equal ones.
 struct GraphNode {
+  // Name for people.
   std::string name;
   // The group of the node, numbered by the caller; results are summed up by group.
   int group = 0;
@@ -43,6 +44,7 @@ struct GraphNode {
 // A tensor between two operators. Costs depend on a class of either end's option (the layout of the
 // tensor), not on the options themselves.
 struct GraphEdge {
+  // Indices of the nodes whose output and whose input it is.
   int from = 0;
   int to = 0;  // may be `from`: copies of one node in a row
   int multiplicity = 1;
@@ -54,6 +56,7 @@ struct GraphEdge {
   std::vector<double> seconds;
   std::vector<double> kept_bytes;  // of a second copy of the tensor
 
+  // Returns the index into `seconds` and `kept_bytes` of a pair of options.
   int Pair(int from_option, int to_option) const {
     return from_class[from_option] * to_class_count + to_class[to_option];
   }

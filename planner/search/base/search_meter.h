@@ -89,6 +89,7 @@ class SearchMeter {
     return goes_on;
   }
 
+  // Counts states that were dropped without being expanded; they count against no limit.
   void Prune(int64_t count) { pruned_ += count; }
 
   // Asks `should_stop` now, unless the search has ended. Returns false if the search must end.
@@ -102,9 +103,11 @@ class SearchMeter {
   // Multiplies the limits that a method sets to its own parts (`SearchControl::effort`).
   int64_t effort() const { return control_.effort; }
 
+  // Returns whether the search must end.
   bool stopped() const { return limit_ != SearchLimit::kNone; }
   // The limit that ended the search; `kNone` while it goes on.
   SearchLimit limit() const { return limit_; }
+  // Return the counts so far, those of parts included.
   int64_t expanded_state_count() const { return expanded_; }
   int64_t pruned_state_count() const { return pruned_; }
 

@@ -1,5 +1,9 @@
 // Classes of layouts that a relaxation may treat as one layout at little loss. `MaskSearch` asks
 // for them; its callers make one object for all masks of a candidate.
+//
+// Words (docs/glossary.md): a mask is the set of options that a plan may use; a candidate is all
+// plans of one batch size, pipeline degree, number of micro-batches and schedule; a definition is
+// the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_LAYOUT_CLASSES_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_LAYOUT_CLASSES_H_
@@ -12,8 +16,8 @@
 
 namespace parplan {
 
-// Computes classes of layouts on demand. Keeps references to its arguments. Not thread-safe.
-// REQUIRES, unchecked: `table` is usable and was made for `model`.
+// Computes classes of layouts on demand. Keeps references to its arguments, which must outlive it.
+// Not thread-safe. REQUIRES, unchecked: `table` is usable and was made for `model`.
 class LayoutClasses {
  public:
   LayoutClasses(const ModelSpec& model, const OptionTable& table) : model_(model), table_(table) {}

@@ -1,6 +1,9 @@
 // The costs of every strategy of every layer definition, for one pipeline degree and one
 // micro-batch size. Used by the searches of planner/planners/exact and by the solvers of stages
 // that they share (planner/search/stage).
+//
+// Words (docs/glossary.md): micro-batches in flight have done their forward pass and not yet their
+// backward pass; a definition is the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_OPTION_TABLE_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_OPTION_TABLE_H_
@@ -77,6 +80,7 @@ class OptionTable {
               Keeps keeps = Keeps::kUndominated,
               const std::function<bool()>& should_stop = nullptr);
 
+  // Return the arguments of the constructor with these names, and the number of ranks of a stage.
   int pipeline_parallel_degree() const { return pipeline_parallel_degree_; }
   int rank_count() const { return rank_count_; }
   int64_t micro_batch_size() const { return micro_batch_size_; }
@@ -86,6 +90,7 @@ class OptionTable {
   // Returns whether every definition that a layer of the model has, has an option. If not, no other
   // method than those above may be called.
   bool usable() const { return usable_; }
+  // Returns the number of layouts; indices of layouts are below it.
   int layout_count() const { return static_cast<int>(layouts_.size()); }
   // Returns the number of options of all definitions together.
   int64_t option_count() const {
@@ -260,6 +265,7 @@ class LeastTimesFinder {
                    const StrategySpace& space)
       : problem_(problem), costs_(costs), space_(space) {}
 
+  // Returns what `LeastTimesOf` returns for these numbers.
   LeastTimes Find(int pipeline_parallel_degree, int64_t micro_batch_size);
 
  private:

@@ -2,6 +2,8 @@
 // of a stage that rules, space dimensions and target allow. `exact`, the Galvatron planners and
 // uniform_search.h list strategies by it; so does recomputed_plan.h of the ILP planners. The
 // planners of baseline_search.h use strategy_tree.h.
+//
+// Words (docs/glossary.md): a definition is the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_STRATEGY_SPACE_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_STRATEGY_SPACE_H_
@@ -17,9 +19,9 @@
 
 namespace parplan {
 
-// The declared space of one problem. Keeps references to its arguments. Its methods change nothing
-// and may be called on several threads. REQUIRES, unchecked: a `pipeline_parallel_degree` divides
-// the number of devices.
+// The declared space of one problem. Keeps references to its arguments, which must outlive it. Its
+// methods change nothing and may be called on several threads. REQUIRES, unchecked: a
+// `pipeline_parallel_degree` divides the number of devices.
 class StrategySpace {
  public:
   StrategySpace(const PlanningProblem& problem, const CostModel& costs);
@@ -60,10 +62,12 @@ class StrategySpace {
   // modules come last: all that the model has in common, whether the layer has them or not.
   absl::InlinedVector<Recomputation, 4> Recomputations(const LayerFootprint& footprint) const;
 
+  // Return the problem, and the dimensions and the target of its rules.
   const PlanningProblem& problem() const { return problem_; }
   DimensionSet dimensions() const { return dimensions_; }
   // Returns whether layers of the definition hold the tied table (planner/model/tied_table.h).
   bool HoldsTiedTable(int definition_index) const { return holds_tied_table_[definition_index]; }
+  // Returns the limits of the program that will run the plan.
   const TargetLimits& target() const { return target_; }
 
   // Returns whether one plan may contain both strategies on layers of these definitions, by the

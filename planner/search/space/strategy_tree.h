@@ -7,6 +7,8 @@
 // strategies (1 for one rank), all pipeline degrees of 2^n devices together have 2n^2+n+1, and
 // recomputation doubles both. Here degrees need not be powers of two: any divisor from 2 up is
 // allowed.
+//
+// Words (docs/glossary.md): a definition is the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_STRATEGY_TREE_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_STRATEGY_TREE_H_
@@ -31,6 +33,7 @@ std::vector<Strategy> StageStrategies(int rank_count, bool with_recompute);
 
 // The part of the tree a planner uses.
 struct SearchSpace {
+  // Whether strategies shard all states over data-parallel ranks: some may, none does, all do.
   enum class Sharding { kAny, kNever, kAlways };
 
   // The only degree allowed, if set; `tensor_parallel_degree` likewise. `AllowedStrategies` does

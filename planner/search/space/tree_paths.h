@@ -64,6 +64,7 @@ struct TreePath {
 
 // The limits of `TreeRule::kTensorWidth` and `kPowersOfTwo`.
 struct TreeLimits {
+  // Largest width of a tensor-parallel group; and whether degrees must be powers of two.
   int max_tensor_parallel_degree = std::numeric_limits<int>::max();
   bool only_powers_of_two = false;
 };

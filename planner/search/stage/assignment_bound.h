@@ -5,6 +5,11 @@
 // assignment is a shortest path over (layer, layout). Every price gives a lower bound; the best
 // price is the one at which a path within the budget and one beyond it cost the same. Used by
 // `AssignStrategies` and `StepLowerBound`.
+//
+// Words (docs/glossary.md): a price is the Lagrangian multiplier of memory, in seconds per byte;
+// options have one layout if activations move between them at no cost; an option is a strategy of a
+// layer definition with its costs (option_table.h); a tick is a power of two of a second, to which
+// times are rounded (tick_scale.h).
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_ASSIGNMENT_BOUND_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_ASSIGNMENT_BOUND_H_
@@ -50,6 +55,7 @@ class SuffixBound {
   // layers. REQUIRES: `layer` is at least 1 and at most that number, and the layer before it has an
   // option in `layout`; nothing checks this.
   double value(int layer, int layout) const { return values_[layer * layout_count_ + layout]; }
+  // Returns the price.
   double ticks_per_byte() const { return ticks_per_byte_; }
   // The largest error, in ticks, that rounding can have caused in the other two terms.
   double slack() const { return slack_; }

@@ -1,5 +1,9 @@
 // A stage whose layers may not exceed a given transient memory; what remains is a trade of kept
 // memory against time. Used by `AssignStrategies`, `Relax` and `StepLowerBound`.
+//
+// Words (docs/glossary.md): options have one layout if activations move between them at no cost; an
+// option is a strategy of a layer definition with its costs (option_table.h); a tick is a power of
+// two of a second, to which times are rounded (tick_scale.h).
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_CAPPED_STAGE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_CAPPED_STAGE_H_
@@ -47,6 +51,7 @@ struct CappedStage {
   Bytes cap;
   // Returns the bytes of `budget` that are left for `extra_bytes`; negative if nothing fits.
   int64_t ExtraRoom(Bytes budget) const { return (budget - cap - least_kept).count(); }
+  // Returns the number of layers of the stage.
   int layer_count() const { return static_cast<int>(kind_of_layer.size()); }
 };
 

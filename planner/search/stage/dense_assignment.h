@@ -11,6 +11,11 @@
 // because memory does not bind, are skipped. Only costs are stored; the assignment is traced back
 // by looking for the predecessor that gives the cost. Memory is O(sqrt(L) * E * K) if all rows
 // would exceed `kMaxRowBytes`. Used by `GalvatronStages` and by the studies of the papers' code.
+//
+// Words (docs/glossary.md): a meter counts states and says when a search must end (search_meter.h);
+// options have one layout if activations move between them at no cost; an option is a strategy of a
+// layer definition with its costs (option_table.h); a tick is a power of two of a second, to which
+// times are rounded (tick_scale.h).
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_DENSE_ASSIGNMENT_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_DENSE_ASSIGNMENT_H_
@@ -74,6 +79,7 @@ class DenseAssignment {
   DenseAssignment(const DenseStage& stage, int64_t least_capacity, int64_t capacity,
                   SearchMeter& meter, int64_t max_row_bytes = kMaxRowBytes);
 
+  // Returns whether the table was computed to its end.
   bool complete() const { return complete_; }
 
   // Returns the best assignment of at most `capacity` units; nothing if there is none. Any capacity

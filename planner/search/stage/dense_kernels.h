@@ -11,13 +11,13 @@
 
 namespace parplan {
 
-// Sets arrival[i] = min over j of before[j][i] + add[j], for i below `count`. REQUIRES: at least
-// one j, as many `add` as `before`, and an `arrival` that overlaps none of them.
+// Sets arrival[i] = min over j of before[j][i] + add[j], for i below `count`. REQUIRES, unchecked:
+// at least one j, as many `add` as `before`, and an `arrival` that overlaps none of them.
 void LeastSums(absl::Span<const int32_t* const> before, absl::Span<const int32_t> add,
                int64_t count, int32_t* arrival);
 
-// Sets target[i] = min(target[i], source[i] + add), for i below `count`. REQUIRES: the two do not
-// overlap.
+// Sets target[i] = min(target[i], source[i] + add), for i below `count`. REQUIRES, unchecked: the
+// two do not overlap.
 void TakeLeast(const int32_t* source, int32_t add, int64_t count, int32_t* target);
 
 }  // namespace parplan

@@ -7,6 +7,12 @@
 // removed, and an assignment whose reduced costs add up to more than the slack is not completed. If
 // everything that remains fits, memory is ignored from then on, and with it options whose only
 // merit is to save memory. Used by `SolveStage`.
+//
+// Words (docs/glossary.md): a cut is a linear inequality on the times of a stage that every wanted
+// plan satisfies; a price is the Lagrangian multiplier of memory, in seconds per byte; half a
+// resharding is the part that one of the two passes takes; options have one layout if activations
+// move between them at no cost; an option is a strategy of a layer definition with its costs
+// (option_table.h).
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_FRONT_CASE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_FRONT_CASE_H_
@@ -26,6 +32,7 @@ namespace parplan {
 // Sums over some layers, in ticks and bytes. The three numbers of bytes are those of `FrontOption`:
 // `held`, `step_held` and `step_held_with_bucket`.
 struct FrontSum {
+  // Times of both passes of a micro-batch and of a step's synchronisation, in ticks (tick_scale.h).
   int64_t forward = 0;
   int64_t backward = 0;
   int64_t sync = 0;
@@ -33,6 +40,7 @@ struct FrontSum {
   int64_t step_bytes = 0;
   int64_t step_bytes_with_bucket = 0;
 
+  // Adds `other`, `count` times.
   void Add(const FrontSum& other, int64_t count) {
     forward += other.forward * count;
     backward += other.backward * count;
@@ -49,6 +57,7 @@ struct FrontSum {
             a.step_bytes - b.step_bytes,
             a.step_bytes_with_bucket - b.step_bytes_with_bucket};
   }
+  // Returns whether none of the three times is longer than that of `other`.
   bool IsNowhereSlower(const FrontSum& other) const {
     return forward <= other.forward && backward <= other.backward && sync <= other.sync;
   }
@@ -108,6 +117,7 @@ struct PricedCut {
   LinearCut cut;
   double price = 0.0;
 
+  // Returns the weighted ticks of `sum` and its bytes at the price.
   double Cost(const FrontSum& sum) const {
     return cut.forward * static_cast<double>(sum.forward) +
            cut.backward * static_cast<double>(sum.backward) +
@@ -123,6 +133,8 @@ struct Rates {
   // the price.
   double add = 0.0;
 
+  // Takes one more option into account, by its reduced cost and the bytes it needs beyond the
+  // cheapest one, below 0 if it saves some.
   void Include(double reduced, double bytes) {
     if (bytes < 0.0) save = std::min(save, reduced / -bytes);
     if (bytes > 0.0) add = std::min(add, reduced / bytes);
@@ -165,6 +177,7 @@ struct FrontCase {
   // outputs.
   int64_t max_overhead = 0;
 
+  // Returns [cut] the sums over the layers after a run, valid as long as `suffix`.
   const SuffixCosts* SuffixAfter(size_t run) const { return &suffix[run * cuts.size()]; }
   // Returns the cost of the layers after a run that ends with `layout` (-1: unknown).
   double SuffixCost(size_t run, size_t cut, int layout) const {

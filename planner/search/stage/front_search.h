@@ -6,6 +6,12 @@
 // After each option, labels are dropped that another dominates or that no completion brings within
 // the cuts. The number of layers that may change follows from the bounds, which are linear in it.
 // `SolveStage` runs it once per case.
+//
+// Words (docs/glossary.md): a cut is a linear inequality on the times of a stage that every wanted
+// plan satisfies; half a resharding is the part that one of the two passes takes; a meter counts
+// states and says when a search must end (search_meter.h); options have one layout if activations
+// move between them at no cost; an option is a strategy of a layer definition with its costs
+// (option_table.h).
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_FRONT_SEARCH_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_FRONT_SEARCH_H_
@@ -22,13 +28,15 @@ namespace parplan {
 
 // Consecutive layers of a run under one option.
 struct FrontBlock {
+  // Index into `FrontStage::kinds`.
   int kind = 0;
   // Index into `FrontCase::options`.
   int choice = 0;
   int layer_count = 0;
 };
 
-// The search of one case of a stage. Keeps references to its arguments. Not thread-safe.
+// The search of one case of a stage. Keeps references to its arguments, which must outlive it. Not
+// thread-safe.
 class FrontSearch {
  public:
   // The last action of a label, if it is not a change of some layers to an option.

@@ -1,5 +1,10 @@
 // A stage as the search of its Pareto front sees it: bytes that add up over layers, and the budgets
 // that limit them. `SolveStage` makes it of its question.
+//
+// Words (docs/glossary.md): options have one layout if activations move between them at no cost; an
+// option is a strategy of a layer definition with its costs (option_table.h); micro-batches in
+// flight have done their forward pass and not yet their backward pass; a definition is the sizes of
+// a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_FRONT_STAGE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_FRONT_STAGE_H_

@@ -8,6 +8,11 @@
 // strategies that do not exceed it, and the rest of the budget is for what they keep. That is the
 // peak of docs/papers.md 2.2 without the scan that can miss plans. Used by the baselines
 // (candidate_search.h) and by the study of the engine.
+//
+// Words (docs/glossary.md): a label is a partial solution of a dynamic programme with its costs;
+// options have one layout if activations move between them at no cost; an option is a strategy of a
+// layer definition with its costs (option_table.h); micro-batches in flight have done their forward
+// pass and not yet their backward pass.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_LAYER_ASSIGNMENT_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_LAYER_ASSIGNMENT_H_
@@ -86,8 +91,8 @@ struct BudgetTooSmall {
 std::variant<StageAssignment, BudgetTooSmall> AssignStrategies(const StageChoices& stage,
                                                                Bytes budget, SearchMeter& meter);
 
-// Returns the smallest budget with which `stage` can be solved. REQUIRES: as for
-// `AssignStrategies`; without a run, which is not checked here, it is `Bytes::Max()`.
+// Returns the smallest budget with which `stage` can be solved. REQUIRES: an option for each kind
+// that a layer has; aborts otherwise. `Bytes::Max()` without a run.
 Bytes SmallestBudget(const StageChoices& stage);
 
 }  // namespace parplan

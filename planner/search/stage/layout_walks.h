@@ -12,6 +12,10 @@
 //
 // Resharding between two layouts costs the same in the forward and in the backward pass, and all
 // costs here are those of one of the two passes: half of the resharding, in ticks.
+//
+// Words (docs/glossary.md): a meter counts states and says when a search must end (search_meter.h);
+// options have one layout if activations move between them at no cost; a tick is a power of two of
+// a second, to which times are rounded (tick_scale.h).
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_LAYOUT_WALKS_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_LAYOUT_WALKS_H_
@@ -34,6 +38,7 @@ struct LayoutWalk {
   // Sum of the half resharding between neighbours, in ticks.
   int64_t half_resharding = 0;
 
+  // Return the layouts of the first and of the last layer.
   int first() const { return layouts.front(); }
   int last() const { return layouts.back(); }
 };
@@ -90,7 +95,8 @@ class LayoutWalks {
 
   // Returns the best walks through all layouts of `set`: for each first and last layout the
   // shortest one, and longer ones if they visit some layout less often. None if no order of these
-  // layouts is possible. Valid until the next call of `With`. REQUIRES: `set` is not `kEmpty`.
+  // layouts is possible. Valid until the next call of `With`. REQUIRES, unchecked: `set` is not
+  // `kEmpty`.
   const std::vector<LayoutWalk>& Walks(int set);
 
  private:

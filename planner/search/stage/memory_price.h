@@ -1,5 +1,8 @@
 // The price of memory: the Lagrangian relaxation of a budget that layers share. Used by
 // `SolveStage` and `StageBound`.
+//
+// Words (docs/glossary.md): an option is a strategy of a layer definition with its costs
+// (option_table.h).
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_MEMORY_PRICE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_MEMORY_PRICE_H_
@@ -18,6 +21,7 @@ struct TimeAndBytes {
 
 // Equal layers, each of which may choose any of the options.
 struct FreeLayers {
+  // Number of the layers, which may be a fraction.
   double layer_count = 0.0;
   std::vector<TimeAndBytes> options;
 };

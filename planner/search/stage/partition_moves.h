@@ -1,4 +1,6 @@
 // Better partitions by moves of single layers. Used by the baselines and the Galvatron planners.
+//
+// Words (docs/glossary.md): a partition is the number of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_PARTITION_MOVES_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_PARTITION_MOVES_H_

@@ -7,6 +7,9 @@
 // 2.4); here the largest stage is the smallest possible. Among the partitions that achieve it, the
 // one closest to a preferred partition is taken. Used by the baselines, the Galvatron planners and
 // studies of the papers.
+//
+// Words (docs/glossary.md): micro-batches in flight have done their forward pass and not yet their
+// backward pass.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_STAGE_BALANCE_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_STAGE_BALANCE_H_

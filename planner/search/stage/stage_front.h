@@ -5,6 +5,11 @@
 // because the step of a pipeline is not a sum: a stage that is not the slowest hides part of each
 // time. The step time of a schedule is monotone in all three times, so the Pareto-optimal triples
 // are enough, and the search is exact. Used by `exact` (front_cache.h).
+//
+// Words (docs/glossary.md): a label is a partial solution of a dynamic programme with its costs;
+// options have one layout if activations move between them at no cost; an option is a strategy of a
+// layer definition with its costs (option_table.h); a definition is the sizes of a layer, the same
+// for equal layers.
 
 #ifndef PARPLAN_PLANNER_SEARCH_STAGE_STAGE_FRONT_H_
 #define PARPLAN_PLANNER_SEARCH_STAGE_STAGE_FRONT_H_
@@ -21,6 +26,7 @@ namespace parplan {
 
 // Equal consecutive layers.
 struct DefinitionRun {
+  // Index into `ModelSpec::layer_definitions`.
   int definition_index = 0;
   int layer_count = 0;
   friend auto operator<=>(const DefinitionRun&, const DefinitionRun&) = default;
@@ -71,6 +77,7 @@ struct StageQuestion {
   bool first_layout_matters = true;
   bool last_layout_matters = true;
 
+  // Returns the layout that stands for `layout` by `layout_classes`.
   int ClassOf(int layout) const { return layout_classes.empty() ? layout : layout_classes[layout]; }
 };
 
@@ -85,9 +92,11 @@ struct LinearCut {
 
 // One way to run the stage.
 struct StageChoice {
+  // Times of both passes of a micro-batch, and of a step's synchronisation of gradients.
   Seconds forward;
   Seconds backward;
   Seconds sync;
+  // Layouts of the activations that the first layer reads and the last one makes.
   int first_layout = 0;
   int last_layout = 0;
   // [layer] index into the options of its definition.

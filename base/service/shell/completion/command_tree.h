@@ -19,14 +19,17 @@ enum class ValueKind {
   kOther,   // A number or the like, which no shell can guess.
 };
 
+// A flag of a command, or an argument without a flag.
 struct CommandValue {
   // `-h` and `--help`, the short ones first; empty for an argument without a flag.
   std::vector<std::string> names;
+  // One line from the help.
   std::string help;
   ValueKind kind = ValueKind::kNone;
   std::vector<std::string> choices;  // The words of `kChoice`, else empty.
 };
 
+// A command and what may follow it.
 struct CommandNode {
   // The words after the program: `keys rotate`; empty for the program itself.
   std::string path;
@@ -36,6 +39,7 @@ struct CommandNode {
   // Flags of the command, and those of the commands above it that may be given here too, but for
   // their --help and --version.
   std::vector<CommandValue> flags;
+  // Arguments without a flag, in the order of the command line.
   std::vector<CommandValue> positionals;
 };
 

@@ -5,6 +5,10 @@
 // (block_bound.h) orders the numbers of virtual stages; in the most promising, partitions of about
 // equal loads are simulated and improved by moving layers, each with the least number of recomputed
 // layers with which it fits.
+//
+// Words (docs/glossary.md): a candidate is all plans of one batch size, pipeline degree, number of
+// micro-batches and schedule; virtual stages are the several stages of one device; a partition is
+// the number of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_BLOCK_STAGES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_BLOCK_STAGES_H_

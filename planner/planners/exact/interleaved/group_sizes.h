@@ -1,6 +1,9 @@
 // The sizes of groups of micro-batches above the pipeline degree, in which `exact` looks for
 // interleaved plans. Used by the list of candidates, by the searches of this folder and by
 // `FindSmallestMemory`.
+//
+// Words (docs/glossary.md): a candidate is all plans of one batch size, pipeline degree, number of
+// micro-batches and schedule.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_GROUP_SIZES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_GROUP_SIZES_H_

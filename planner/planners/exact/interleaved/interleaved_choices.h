@@ -1,5 +1,11 @@
 // The choice of one option for each definition of an interleaved plan: bounds and search. Used by
 // the searches and bounds of this folder. Steps and bounds include the overhead of a step.
+//
+// Words (docs/glossary.md): a mask is the set of options that a plan may use; a cutoff is a time
+// that a plan must stay below to be wanted; a price is the Lagrangian multiplier of memory, in
+// seconds per byte; a candidate is all plans of one batch size, pipeline degree, number of
+// micro-batches and schedule; an option is a strategy of a layer definition with its costs
+// (option_table.h).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_CHOICES_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_CHOICES_H_
@@ -57,8 +63,8 @@ struct InterleavedFinds {
 // Returns the step, in seconds, that a plan must stay below.
 double CutoffOf(const PipelineSetting& setting, const InterleavedFinds& finds);
 
-// The plans of one partition. Keeps references to its arguments. Not thread-safe. REQUIRES,
-// unchecked: `masked.usable`.
+// The plans of one partition. Keeps references to its arguments, which must outlive it. Not
+// thread-safe. REQUIRES, unchecked: `masked.usable`.
 class PartitionChoices {
  public:
   // The plans in which the definition with most layers uses one option and the others any.

@@ -1,5 +1,8 @@
 // The work and memory of each device of an interleaved pipeline, as sums over definitions. Used by
 // `InterleavedRelaxation`.
+//
+// Words (docs/glossary.md): micro-batches in flight have done their forward pass and not yet their
+// backward pass; a definition is the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_LOADS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_LOADS_H_
@@ -35,6 +38,7 @@ class InterleavedLoads {
   InterleavedLoads(const PipelineSetting& setting, const std::vector<int>& layer_counts,
                    int64_t micro_batch_count);
 
+  // Returns the number of devices, which is the pipeline degree.
   int device_count() const { return static_cast<int>(shares_.size()); }
   // Returns the shares of a device, ascending by definition.
   const std::vector<Share>& shares(int device) const { return shares_[device]; }
@@ -47,6 +51,7 @@ class InterleavedLoads {
   // come before or after; then the last micro-batch goes back through all stages.
   struct Passes {
     int definition = 0;
+    // Number of passes; a fraction is possible.
     double count = 0.0;
   };
   const std::vector<Passes>& through() const { return through_; }

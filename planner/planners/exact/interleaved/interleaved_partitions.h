@@ -1,5 +1,9 @@
 // The partitions of interleaved pipelines (docs/search.md). Used by the searches of this folder, by
 // `SearchBlocks` and by `FindSmallestMemory`.
+//
+// Words (docs/glossary.md): a candidate is all plans of one batch size, pipeline degree, number of
+// micro-batches and schedule; virtual stages are the several stages of one device; a partition is
+// the number of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PARTITIONS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PARTITIONS_H_
@@ -30,6 +34,7 @@ struct InterleavedPartitions {
   // between have more too. Empty without `uneven-stages`.
   std::vector<int> unlisted;
 
+  // Returns whether there is no partition at all.
   bool empty() const { return listed.empty() && unlisted.empty(); }
 };
 

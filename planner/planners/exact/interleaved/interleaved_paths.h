@@ -1,5 +1,8 @@
 // Lower bounds of interleaved pipelines for plans in which all layers of a definition cost the
 // same. Used by the bounds of this folder.
+//
+// Words (docs/glossary.md): virtual stages are the several stages of one device; a definition is
+// the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PATHS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PATHS_H_
@@ -23,6 +26,8 @@ class StageCounts {
   StageCounts(int definition_count, std::vector<int> counts)
       : definition_count_(definition_count), counts_(std::move(counts)) {}
 
+  // Return the numbers of definitions and of virtual stages, and the layers of a definition in a
+  // stage; indices count from 0 and are not checked.
   int definition_count() const { return definition_count_; }
   int stage_count() const { return static_cast<int>(counts_.size()) / definition_count_; }
   int of(int stage, int definition) const {

@@ -1,6 +1,10 @@
 // Interleaved plans in which every definition has one strategy, but for block recomputation. Used
 // by the searches of this folder and of the least memory. The plans are interleaved whatever the
 // schedule of the setting.
+//
+// Words (docs/glossary.md): an option is a strategy of a layer definition with its costs
+// (option_table.h); virtual stages are the several stages of one device; a definition is the sizes
+// of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_PLAN_H_

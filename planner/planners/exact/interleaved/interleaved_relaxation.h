@@ -5,6 +5,12 @@
 // Then every definition chooses independently, and because no plan that fits costs more than the
 // time of the slowest device, the sum of the minima is a lower bound for any weights and prices.
 // Good weights and prices are found by subgradient steps. Used by the searches of this folder.
+//
+// Words (docs/glossary.md): a menu is the costs of a layer under its options, without those that
+// are nowhere better than others; a price is the Lagrangian multiplier of memory, in seconds per
+// byte; an option is a strategy of a layer definition with its costs (option_table.h); a partition
+// is the number of layers of each stage; a definition is the sizes of a layer, the same for equal
+// layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_RELAXATION_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_RELAXATION_H_
@@ -22,7 +28,7 @@
 namespace parplan {
 
 // The relaxation of one partition. Bounds are in seconds, without the overhead of a step. Keeps a
-// reference to the menus.
+// reference to the menus, which must outlive it.
 class InterleavedRelaxation {
  public:
   // One pair of weights and prices, with the resulting bound.
@@ -35,6 +41,7 @@ class InterleavedRelaxation {
       double states = 0.0;
       double kept = 0.0;
 
+      // Returns the cost of an item by these weights.
       double Of(const LayerItem& item) const {
         return forward_backward * item.forward_backward + sync * item.sync + states * item.states +
                kept * item.kept;

@@ -1,5 +1,10 @@
 // Interleaved plans of models with too many definitions to enumerate their options.
 // `SearchInterleaved` calls it.
+//
+// Words (docs/glossary.md): a mask is the set of options that a plan may use; a menu is the costs
+// of a layer under its options, without those that are nowhere better than others; a price is the
+// Lagrangian multiplier of memory, in seconds per byte; a partition is the number of layers of each
+// stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_ROUNDING_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_ROUNDING_H_

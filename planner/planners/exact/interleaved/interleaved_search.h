@@ -5,6 +5,12 @@
 // all other partitions are searched by uneven_search.h, in large spaces apart from the others.
 // Groups of more micro-batches than the pipeline degree are searched apart, at the end.
 // `BestFirstSearch` calls the searches; the list of candidates and `SteadyBound` call the bounds.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a meter
+// counts states and says when a search must end (search_meter.h); a candidate is all plans of one
+// batch size, pipeline degree, number of micro-batches and schedule; an option is a strategy of a
+// layer definition with its costs (option_table.h); virtual stages are the several stages of one
+// device.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_INTERLEAVED_SEARCH_H_
@@ -58,7 +64,7 @@ class InterleavedBounds {
 // Returns a lower bound of the step of the candidate's plans that fit, or `cutoff` if that is less.
 // Tries each option of the definition with most layers, with the least time and memory of the
 // others. Infinite if memory never suffices and `cutoff` is infinite. 0 if the meter stopped.
-// REQUIRES: as `SearchInterleaved`.
+// REQUIRES, unchecked: as `SearchInterleaved`.
 Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds cutoff, SearchMeter& meter);
@@ -81,7 +87,7 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
 // Searches the plans of the candidate's partitions that are not listed, for spaces that search them
 // apart (interleaved_partitions.h). Simulates plans while `looks_left` is above 0 and counts them
 // off. The bound of the outcome is the lesser of `cutoff` and that of all those partitions, or 0 if
-// the meter stopped too early; `is_exact` of the outcome means nothing. REQUIRES: as
+// the meter stopped too early; `is_exact` of the outcome means nothing. REQUIRES, unchecked: as
 // `SearchInterleaved`.
 PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& costs,
                                    const OptionTable& table, const PipelineCandidate& candidate,
@@ -91,8 +97,9 @@ PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& 
 // Searches the plans of the candidate, of any partition, with groups of more micro-batches than the
 // pipeline degree. Simulates plans of partitions that are not listed while `looks_left` is above 0
 // and counts them off. The bound of the outcome holds for all such plans. If the model has too many
-// definitions to look at them, it is 0, and `is_exact` means nothing. REQUIRES: `HasGroupSizes` for
-// the candidate, and an option table as for `SearchInterleaved`; the micro-batch count may be any.
+// definitions to look at them, it is 0, and `is_exact` means nothing. REQUIRES, unchecked:
+// `HasGroupSizes` (group_sizes.h) is true of the candidate, and the option table is as for
+// `SearchInterleaved`; the micro-batch count may be any.
 PipelineOutcome SearchGroupSizes(const StrategySpace& space, const CostModel& costs,
                                  const OptionTable& table, const PipelineCandidate& candidate,
                                  Seconds cutoff, int wanted, int64_t& looks_left,

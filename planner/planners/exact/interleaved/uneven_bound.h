@@ -13,6 +13,11 @@
 // That bound knows only how many layers of one definition have room. A second bound prices the
 // memory of all devices together and lets each definition choose among its options
 // (uneven_prices.cc). Used by uneven_search.h, interleaved_search.h and `FindSmallestMemory`.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a price is
+// the Lagrangian multiplier of memory, in seconds per byte; an option is a strategy of a layer
+// definition with its costs (option_table.h); virtual stages are the several stages of one device;
+// a partition is the number of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_BOUND_H_

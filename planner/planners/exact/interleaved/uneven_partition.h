@@ -1,5 +1,9 @@
 // Partitions of one interleaved plan's layers: first ones, their simulation, and moves of a layer.
 // Used by `SearchUneven` and `SearchBlockStages`.
+//
+// Words (docs/glossary.md): an option is a strategy of a layer definition with its costs
+// (option_table.h); virtual stages are the several stages of one device; a partition is the number
+// of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_PARTITION_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_PARTITION_H_
@@ -26,11 +30,13 @@ struct UnevenScore {
   // Seconds, with the overhead of a step.
   double step = std::numeric_limits<double>::infinity();
 
+  // Returns whether the plan was simulated.
   bool is_known() const { return excess < std::numeric_limits<double>::infinity(); }
   friend auto operator<=>(const UnevenScore&, const UnevenScore&) = default;
 };
 
-// Simulates plans that differ in their partition only. Keeps references to its arguments.
+// Simulates plans that differ in their partition only. Keeps references to its arguments, which
+// must outlive it.
 class UnevenSimulation {
  public:
   //  options      [definition] index into the table's options
@@ -44,10 +50,12 @@ class UnevenSimulation {
                    PlanEvaluator& evaluator)
       : setting_(setting), options_(choice.whole), choice_(&choice), evaluator_(evaluator) {}
 
+  // Sets how many layers of each virtual stage recompute, for an object of the second constructor.
   void SetCount(int count) { count_ = count; }
 
   // Returns the plan, which is interleaved.
   Plan PlanOf(const UnevenPartition& partition) const;
+  // Simulates the plan of a partition and returns how good it is.
   UnevenScore Score(const UnevenPartition& partition);
 
   // [virtual stage] numbers of passes on a longest path through the schedule of a partition.

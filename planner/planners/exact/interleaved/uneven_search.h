@@ -5,6 +5,11 @@
 // are simulated and improved by moving layers between virtual stages. The bound proves what the
 // best plan cannot be below; between the two a gap may stay. The functions of interleaved_search.h
 // call it.
+//
+// Words (docs/glossary.md): a mask is the set of options that a plan may use; a cutoff is a time
+// that a plan must stay below to be wanted; a candidate is all plans of one batch size, pipeline
+// degree, number of micro-batches and schedule; virtual stages are the several stages of one
+// device; a partition is the number of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_SEARCH_H_

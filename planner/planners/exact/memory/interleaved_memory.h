@@ -1,4 +1,7 @@
 // The least memory of an interleaved plan. `FindSmallestMemory` calls it.
+//
+// Words (docs/glossary.md): a candidate is all plans of one batch size, pipeline degree, number of
+// micro-batches and schedule; a definition is the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_INTERLEAVED_MEMORY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_INTERLEAVED_MEMORY_H_

@@ -1,5 +1,9 @@
 // The options of a table, reduced to those that matter for memory. Used by the two searches of this
 // folder.
+//
+// Words (docs/glossary.md): a mask is the set of options that a plan may use; an option is a
+// strategy of a layer definition with its costs (option_table.h); a definition is the sizes of a
+// layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_MEMORY_OPTIONS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_MEMORY_OPTIONS_H_

@@ -1,5 +1,10 @@
 // The memory that pipelines of one table of options need, without interleaving. Used by
 // `FindSmallestMemory`.
+//
+// Words (docs/glossary.md): a mask is the set of options that a plan may use; an option is a
+// strategy of a layer definition with its costs (option_table.h); micro-batches in flight have done
+// their forward pass and not yet their backward pass; a definition is the sizes of a layer, the
+// same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_PIPELINE_MEMORY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_PIPELINE_MEMORY_H_
@@ -21,7 +26,8 @@ namespace parplan {
 // `FindSmallestMemory` asks about it only if the rules want it.
 //
 // The memory of a stage is taken as a sum over its layers; kept outputs and the optimizer's step
-// are not counted. REQUIRES: `setting` outlives this object; `mask` as for `LeanOptions`.
+// are not counted. REQUIRES, unchecked: `setting` outlives this object; `mask` is as for
+// `LeanOptions` (memory_options.h).
 class PipelineMemory {
  public:
   PipelineMemory(const PipelineSetting& setting, const OptionMask& mask);

@@ -4,6 +4,8 @@
 //
 // A plan fits if the upper end of its predicted memory at the risk of the rules is at most the
 // usable memory (`Prediction::peak_memory_upper`).
+//
+// Words (docs/glossary.md): a mask is the set of options that a plan may use.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_SMALLEST_MEMORY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_SMALLEST_MEMORY_H_
@@ -67,7 +69,7 @@ FittingPlan FindPlanThatFits(const StrategySpace& space, const CostModel& costs,
 // cost model for each number. Returns nothing at the first number for which no cost model can be
 // made, the answer is undecided or the devices are more than `kMaxDeviceCount`
 // (planning_problem.h), when a limit ends the search, or if none tried is enough. REQUIRES: the
-// problem has one node group.
+// problem has one node group; aborts otherwise.
 std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, SearchMeter& meter);
 
 }  // namespace parplan

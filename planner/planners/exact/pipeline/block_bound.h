@@ -7,6 +7,11 @@
 // (uneven_bound.h). Memory says how many layers a device holds without recomputation, and how many
 // of more layers it must recompute at least. The least step in which the devices can take all
 // layers is the bound. Used by `SearchBlocks` and, for its memory alone, by smallest_memory.h.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a
+// candidate is all plans of one batch size, pipeline degree, number of micro-batches and schedule;
+// virtual stages are the several stages of one device; a partition is the number of layers of each
+// stage; a definition is the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_BLOCK_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_BLOCK_BOUND_H_

@@ -1,6 +1,10 @@
 // Plans with block recomputation (`AllowsBlocks`): one strategy for all layers, and the first
 // layers of each stage recomputed. Used by the searches of such plans (block_search.h,
 // block_pipeline.h, ../interleaved/block_stages.h).
+//
+// Words (docs/glossary.md): a mask is the set of options that a plan may use; an option is a
+// strategy of a layer definition with its costs (option_table.h); a definition is the sizes of a
+// layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_BLOCK_CHOICE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_BLOCK_CHOICE_H_

@@ -4,6 +4,11 @@
 // the partition is left to find: that of the least bound of the schedule (suffix_search.h), in the
 // graph of partitions of plans whose layers recompute or not as they like (partition_graph.h).
 // `SearchBlocks` calls it.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a front is
+// the ways to run a stage of which none is better than another in every time; a candidate is all
+// plans of one batch size, pipeline degree, number of micro-batches and schedule; a partition is
+// the number of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_BLOCK_PIPELINE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_BLOCK_PIPELINE_H_
@@ -22,7 +27,8 @@
 
 namespace parplan {
 
-// Runs each stage with its first layers recomputed. Keeps references to its arguments.
+// Runs each stage with its first layers recomputed. Keeps references to its arguments, which must
+// outlive it.
 class BlockRule : public StageRule {
  public:
   BlockRule(const PipelineSetting& setting, const BlockChoice& choice);

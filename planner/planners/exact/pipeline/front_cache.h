@@ -1,5 +1,11 @@
 // Pareto fronts of stages, each solved once for all stages of a pipeline that ask the same. Used by
 // `MaskSearch` and `SuffixSearch`.
+//
+// Words (docs/glossary.md): a mask is the set of options that a plan may use; a front is the ways
+// to run a stage of which none is better than another in every time; a candidate is all plans of
+// one batch size, pipeline degree, number of micro-batches and schedule; options have one layout if
+// activations move between them at no cost; micro-batches in flight have done their forward pass
+// and not yet their backward pass.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_FRONT_CACHE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_FRONT_CACHE_H_
@@ -59,6 +65,7 @@ class FrontCache {
   FrontCache(const PipelineSetting& setting, const OptionMask& allowed, FrontKeeps keeps,
              double grain = 0.0, std::vector<int> layout_classes = {}, StageRule* rule = nullptr);
 
+  // Returns the times that the fronts compare.
   FrontKeeps keeps() const { return keeps_; }
 
   // Returns the front of layers [first_layer, end_layer) as stage `stage`. For every choice within

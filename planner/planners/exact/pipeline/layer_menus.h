@@ -1,5 +1,10 @@
 // The Pareto-optimal costs of layers, reduced to the few numbers that bounds by prices need. Used
 // by `PricedPipeline` and the searches of interleaved plans.
+//
+// Words (docs/glossary.md): a mask is the set of options that a plan may use; an option is a
+// strategy of a layer definition with its costs (option_table.h); micro-batches in flight have done
+// their forward pass and not yet their backward pass; a definition is the sizes of a layer, the
+// same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_LAYER_MENUS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_LAYER_MENUS_H_

@@ -1,6 +1,11 @@
 // A quick bound of plans in which every transformer layer has a given option, from sums over all
 // layers, so that masks that are of no use are not made. Used by `SearchPipeline` and
 // `SearchInterleaved`.
+//
+// Words (docs/glossary.md): a mask is the set of options that a plan may use; a cutoff is a time
+// that a plan must stay below to be wanted; a candidate is all plans of one batch size, pipeline
+// degree, number of micro-batches and schedule; an option is a strategy of a layer definition with
+// its costs (option_table.h).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_FLOOR_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_FLOOR_H_

@@ -9,6 +9,11 @@
 // step is longer than the bound, all plans that may be faster are simulated. The searches and
 // bounds of pipeline_search.h make one per mask or part of it, those of block_pipeline.h one per
 // choice.
+//
+// Words (docs/glossary.md): a mask is the set of options that a plan may use; a cutoff is a time
+// that a plan must stay below to be wanted; a candidate is all plans of one batch size, pipeline
+// degree, number of micro-batches and schedule; an option is a strategy of a layer definition with
+// its costs (option_table.h); a partition is the number of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_MASK_SEARCH_H_
@@ -33,7 +38,7 @@
 namespace parplan {
 
 // Searches one candidate under one mask. All times are of steps without their overhead, in seconds.
-// Keeps references to its arguments.
+// Keeps references to its arguments, which must outlive it.
 class MaskSearch {
  public:
   MaskSearch(const PipelineSetting& setting, const OptionMask& allowed, LayoutClasses& classes,
@@ -48,8 +53,8 @@ class MaskSearch {
   // it does not fit. REQUIRES, unchecked: `LowerBound` was finite and below its `cutoff`.
   double TryMix(double cutoff, PlanList& plans);
 
-  // Adds the best plans by coarsely rounded times with steps below `cutoff`. REQUIRES: `lower` is a
-  // result of `LowerBound`.
+  // Adds the best plans by coarsely rounded times with steps below `cutoff`. REQUIRES, unchecked:
+  // `lower` is a result of `LowerBound`.
   void SearchCoarsely(double lower, double cutoff, int wanted, PlanList& plans);
 
   // Adds plans with steps below `cutoff` and returns the lower bound, as `LowerBound` does. Clears
@@ -57,8 +62,9 @@ class MaskSearch {
   double Search(double cutoff, int wanted, PlanList& plans, bool& is_exact);
 
   // Adds the plans whose stages follow the rule, with steps below `cutoff`, and returns their lower
-  // bound. Clears `is_exact` if the best of them may be missing. REQUIRES: there is a rule whose
-  // choices are options of the mask; `lower` is a lower bound of the plans that follow it.
+  // bound. Clears `is_exact` if the best of them may be missing. REQUIRES, unchecked: there is a
+  // rule whose choices are options of the mask; `lower` is a lower bound of the plans that follow
+  // it.
   double SearchRule(double lower, double cutoff, int wanted, PlanList& plans, bool& is_exact);
 
   // Returns the most bytes by which a refused plan exceeded the memory.

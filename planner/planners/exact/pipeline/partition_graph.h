@@ -5,6 +5,12 @@
 // least step of any plan that contains it. Stages for which that exceeds the cutoff are removed.
 // The graph is small if the cutoff is close to the best step. Used by `MaskSearch` and
 // `SuffixSearch`.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a front is
+// the ways to run a stage of which none is better than another in every time; a meter counts states
+// and says when a search must end (search_meter.h); a candidate is all plans of one batch size,
+// pipeline degree, number of micro-batches and schedule; a partition is the number of layers of
+// each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_GRAPH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_GRAPH_H_
@@ -31,6 +37,7 @@ class PartitionGraph {
     int end = 0;
     RangeTimes times;
   };
+  // The result of `Build`.
   enum class Outcome {
     // There are plans the bounds do not exclude.
     kBuilt,
@@ -46,7 +53,7 @@ class PartitionGraph {
   // searched on one partition. Not measured for other values.
   static constexpr int64_t kMaxEdges = 200'000;
 
-  // Keeps references to its arguments.
+  // Keeps references to its arguments, which must outlive it.
   PartitionGraph(const PipelineSetting& setting, RangeBounds& ranges);
 
   // Builds the graph for plans whose step, without its overhead, is at most `cutoff` seconds.
@@ -59,6 +66,7 @@ class PartitionGraph {
   std::vector<int> BestPartition() const;
   // Returns the edges of a stage, ascending by (first, end).
   const std::vector<Edge>& edges(int stage) const { return edges_[stage]; }
+  // Returns the number of edges of all stages.
   int64_t edge_count() const;
   // Removes all stages except those of one partition.
   void KeepOnly(absl::Span<const int> boundaries);

@@ -1,5 +1,8 @@
 // The seams of a partition: the places where layers of one definition meet layers of another. Used
 // by `PartitionChoices`.
+//
+// Words (docs/glossary.md): an option is a strategy of a layer definition with its costs
+// (option_table.h); a definition is the sizes of a layer, the same for equal layers.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_SEAMS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PARTITION_SEAMS_H_
@@ -10,7 +13,8 @@
 
 namespace parplan {
 
-// The seams for plans in which every definition has one strategy. Keeps a reference to the setting.
+// The seams for plans in which every definition has one strategy. Keeps a reference to the setting,
+// which must outlive it.
 class PartitionSeams {
  public:
   // `layer_counts` is [virtual stage].

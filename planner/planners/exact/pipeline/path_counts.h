@@ -5,6 +5,8 @@
 // then as long as possible within its own stage and those after it, and back. In an average every
 // stage counts some number of passes, which is the same for all partitions of the layers. Used by
 // `PricedPipeline`.
+//
+// Words (docs/glossary.md): a partition is the number of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PATH_COUNTS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PATH_COUNTS_H_

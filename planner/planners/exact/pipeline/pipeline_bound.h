@@ -8,6 +8,10 @@
 // equals the simulated time except for rare mixtures of them. For GPipe, which runs all forward
 // passes and then all backward passes, it is always exact. Used by the searches of this folder and,
 // for first bounds, by exact_candidates.h.
+//
+// Words (docs/glossary.md): a front is the ways to run a stage of which none is better than another
+// in every time; micro-batches in flight have done their forward pass and not yet their backward
+// pass.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_BOUND_H_
@@ -69,10 +73,13 @@ class SuffixRecurrence {
     return a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2] && a[3] <= b[3] && a[4] <= b[4];
   }
 
+  // Returns whether the recurrence is that of GPipe: a schedule without a steady state in which
+  // forward and backward passes alternate, and several stages.
   bool is_gpipe() const { return is_gpipe_; }
   // Returns the micro-batches that stage `stage_index` admits before it waits for the first, under
   // 1F1B.
   double in_flight(int stage_index) const;
+  // Returns the micro-batches of a step.
   double micro_batch_count() const { return others_ + 1.0; }
   // Returns the number of whole rounds of as many micro-batches as stage `stage_index` has in
   // flight: the step takes at least so many round trips from there. 1 under GPipe.
@@ -103,7 +110,7 @@ class SuffixRecurrence {
 };
 
 // Returns a lower bound of `StepTime` under the same rules, for one stage per device. REQUIRES: at
-// least one stage, and those of `SuffixRecurrence`.
+// least one stage, and what `SuffixRecurrence` requires; aborts otherwise.
 Seconds PipelineStepBound(Schedule schedule, absl::Span<const StageTimes> stages,
                           int64_t micro_batch_count);
 

@@ -5,6 +5,10 @@
 // part of such a plan are solved (front_cache.h) and joined (suffix_search.h). The first plan found
 // is the best by the bound of the schedule; it is simulated, and if that takes longer than the
 // bound, all plans that may be faster are simulated too. `BestFirstSearch` calls it.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a meter
+// counts states and says when a search must end (search_meter.h); a candidate is all plans of one
+// batch size, pipeline degree, number of micro-batches and schedule.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SEARCH_H_
@@ -55,8 +59,8 @@ PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& cost
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds cutoff, int wanted, SearchMeter& meter);
 
-// Searches with few states, for a good plan and a better bound than `PipelineBound`. REQUIRES:
-// fewer than `kManyLayers` layers (priced_search.h).
+// Searches with few states, for a good plan and a better bound than `PipelineBound`. REQUIRES,
+// unchecked: fewer than `kManyLayers` layers (priced_search.h).
 PipelineOutcome TryPipeline(const StrategySpace& space, const CostModel& costs,
                             const OptionTable& table, const PipelineCandidate& candidate,
                             Seconds cutoff, int wanted, SearchMeter& meter);

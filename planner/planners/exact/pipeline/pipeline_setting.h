@@ -1,5 +1,8 @@
 // The facts about one candidate that all parts of its search share. Each search of a candidate
 // under planner/planners/exact makes one.
+//
+// Words (docs/glossary.md): a candidate is all plans of one batch size, pipeline degree, number of
+// micro-batches and schedule.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SETTING_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PIPELINE_SETTING_H_
@@ -18,7 +21,8 @@
 
 namespace parplan {
 
-// The facts about one candidate. Keeps references to its arguments but the candidate. Immutable.
+// The facts about one candidate. Keeps references to its arguments but the candidate, which must
+// outlive it. Immutable, so safe to use from any thread.
 class PipelineSetting {
  public:
   // The facts about a stage that do not depend on its layers.
@@ -41,6 +45,7 @@ class PipelineSetting {
   PipelineSetting(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                   const PipelineCandidate& candidate, Bytes usable_memory);
 
+  // Return the arguments of the constructor, and parts of them.
   const StrategySpace& space() const { return space_; }
   const PlanningProblem& problem() const { return space_.problem(); }
   const CostModel& costs() const { return costs_; }
@@ -72,7 +77,7 @@ class PipelineSetting {
   bool has_partition() const { return has_partition_; }
   // Returns the smallest and the largest first layer that stage `stage` may have, regardless of
   // memory: each stage has a layer, and a transformer layer if the target asks for it. Index P is
-  // the end of the model. REQUIRES: has_partition().
+  // the end of the model. REQUIRES, unchecked: has_partition().
   int least_first(int stage) const {
     return stage == 0 ? 0 : stage == depth() ? layer_count() : end_of_first_ + stage - 1;
   }

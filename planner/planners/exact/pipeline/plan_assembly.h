@@ -1,4 +1,6 @@
 // Plans assembled from chosen stages, and lists of the best plans. Used by all searches of `exact`.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PLAN_ASSEMBLY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PLAN_ASSEMBLY_H_
@@ -41,6 +43,7 @@ class PlanList {
   const std::vector<PredictedPlan>& plans() const { return plans_; }
   // Returns them and leaves the list empty.
   std::vector<PredictedPlan> Take() { return std::move(plans_); }
+  // Returns whether the list has as many plans as were wanted.
   bool is_full() const { return static_cast<int>(plans_.size()) == wanted_; }
   // Returns the cutoff: a plan that takes more time per sample cannot enter the list; infinite
   // while the list is not full.

@@ -1,5 +1,8 @@
 // Numbers of memory prices that the relaxations of this folder compute. The relaxations are in
 // pipeline_prices.cc and range_bound.cc.
+//
+// Words (docs/glossary.md): a price is the Lagrangian multiplier of memory, in seconds per byte;
+// micro-batches in flight have done their forward pass and not yet their backward pass.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICE_COUNTS_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICE_COUNTS_H_

@@ -6,6 +6,12 @@
 // every stage counts some number of passes (path_counts.h). The step is at least the least sum over
 // all partitions, which a dynamic programme over (stage, layer) finds in constant time per state.
 // Used by `SearchPricedPipeline`.
+//
+// Words (docs/glossary.md): a menu is the costs of a layer under its options, without those that
+// are nowhere better than others; a price is the Lagrangian multiplier of memory, in seconds per
+// byte; a front is the ways to run a stage of which none is better than another in every time; a
+// candidate is all plans of one batch size, pipeline degree, number of micro-batches and schedule;
+// an option is a strategy of a layer definition with its costs (option_table.h).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_PIPELINE_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_PIPELINE_H_
@@ -29,7 +35,8 @@ enum class PartitionShape {
   kEqualTimes,
 };
 
-// The relaxation of one candidate with the options of menus. Keeps references to its arguments.
+// The relaxation of one candidate with the options of menus. Keeps references to its arguments,
+// which must outlive it.
 class PricedPipeline {
  public:
   PricedPipeline(const PipelineSetting& setting, const LayerMenus& menus);
@@ -40,7 +47,7 @@ class PricedPipeline {
   double Bound(double enough, SearchMeter& meter);
 
   // Returns boundaries of stages that take about equally long at the prices, in the sense of
-  // `shape`; empty if none were found. REQUIRES: `Bound` was finite.
+  // `shape`; empty if none were found. REQUIRES, unchecked: `Bound` was finite.
   //
   //  factors   [stage] how much longer the stage takes than at its price; empty means 1
   std::vector<int> Partition(PartitionShape shape, const std::vector<double>& factors) const;
@@ -50,11 +57,11 @@ class PricedPipeline {
   bool HasOneShape() const;
 
   // Returns at most `limit` layouts, those in which all layers together are cheapest at the prices,
-  // cheapest first. REQUIRES: `Bound` was finite.
+  // cheapest first. REQUIRES, unchecked: `Bound` was finite.
   std::vector<int> CheapestLayouts(const OptionMask& mask, int limit) const;
 
-  // Returns the seconds of one micro-batch, both directions, at the prices. REQUIRES: `Bound` was
-  // called.
+  // Returns the seconds of one micro-batch, both directions, at the prices. REQUIRES, unchecked:
+  // `Bound` was called.
   double StageTime(int stage, int first_layer, int end_layer) const;
 
  private:

@@ -1,6 +1,11 @@
 // The search of one candidate of a model with many layers: a lower bound and a good plan from
 // memory prices (priced_pipeline.h), because exact fronts of all stages would take too long.
 // `SearchPipeline` and `BestFirstSearch` call it for such models.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a price is
+// the Lagrangian multiplier of memory, in seconds per byte; a front is the ways to run a stage of
+// which none is better than another in every time; a candidate is all plans of one batch size,
+// pipeline degree, number of micro-batches and schedule.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PRICED_SEARCH_H_

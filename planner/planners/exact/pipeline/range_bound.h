@@ -5,6 +5,11 @@
 // partition, so a range costs a few additions per run, or per layer if it extends the previous
 // range. Transient memory counts with the least of each definition; layouts are ignored. Used by
 // `MaskSearch` and `PartitionGraph`.
+//
+// Words (docs/glossary.md): a price is the Lagrangian multiplier of memory, in seconds per byte; a
+// meter counts states and says when a search must end (search_meter.h); an option is a strategy of
+// a layer definition with its costs (option_table.h); a partition is the number of layers of each
+// stage; micro-batches in flight have done their forward pass and not yet their backward pass.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_RANGE_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_RANGE_BOUND_H_
@@ -37,7 +42,8 @@ struct RangeTimes {
   double forward = 0.0;
 };
 
-// Computes the bounds. Keeps references to `setting` and `meter`. Not thread-safe.
+// Computes the bounds. Keeps references to `setting` and `meter`, which must outlive it. Not
+// thread-safe.
 class RangeBounds {
  public:
   // Numbers of prices and weights. Each adds one addition per layer and range; more prices give
@@ -48,6 +54,9 @@ class RangeBounds {
 
   // Sums over layers. An infinite sum means that some definition has no option.
   struct Sums {
+    // [weight * kPriceCount + price] the least weighted time plus priced memory of any option; then
+    // the least forward time and the least memory of any option by themselves, and the largest of
+    // the least transients.
     std::array<double, kSumCount> relaxed = {};
     double forward = 0.0;
     double memory = 0.0;
@@ -75,7 +84,7 @@ class RangeBounds {
   // Returns whether layers of such sums need too much memory for one stage; then more layers do
   // too.
   bool TooMuch(const Sums& sums) const { return sums.memory + sums.transient > budget_; }
-  // Returns the bounds. REQUIRES: !TooMuch(sums).
+  // Returns the bounds of a stage with these sums. REQUIRES, unchecked: !TooMuch(sums).
   RangeTimes Times(int stage, const Sums& sums) const;
 
  private:

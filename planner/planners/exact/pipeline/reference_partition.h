@@ -1,4 +1,6 @@
 // A partition close to the best one if memory is ignored. `MaskSearch` starts from it.
+//
+// Words (docs/glossary.md): a partition is the number of layers of each stage.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_REFERENCE_PARTITION_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_REFERENCE_PARTITION_H_

@@ -1,5 +1,9 @@
 // A fast heuristic for the options of a stage, to have an incumbent early, used by `MaskSearch` and
 // `SearchPricedPipeline`; and the times of a stage, which `FrontCache` and `BlockRule` set too.
+//
+// Words (docs/glossary.md): a price is the Lagrangian multiplier of memory, in seconds per byte; an
+// option is a strategy of a layer definition with its costs (option_table.h); a definition is the
+// sizes of a layer, the same for equal layers; the incumbent is the best plan found so far.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_STAGE_MIX_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_STAGE_MIX_H_

@@ -11,6 +11,10 @@
 // has one time for both passes, and only the first stage synchronises. There are fewer ways to run
 // a stage, and if the best plan's step equals its relaxed bound, which is the usual case, the full
 // fronts are not needed. Used by `MaskSearch`.
+//
+// Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a front is
+// the ways to run a stage of which none is better than another in every time; a meter counts states
+// and says when a search must end (search_meter.h).
 
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_SUFFIX_SEARCH_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_SUFFIX_SEARCH_H_
@@ -29,12 +33,14 @@ namespace parplan {
 
 // One stage of a partial plan.
 struct ChosenStage {
+  // Its layers [first_layer, end_layer), and the way to run them, owned by a `FrontCache`.
   int first_layer = 0;
   int end_layer = 0;
   const StageChoice* choice = nullptr;
 };
 
-// The search of one graph with one cutoff. Keeps references to its arguments.
+// The search of one graph. Keeps references to its arguments, which must outlive it. Not
+// thread-safe.
 class SuffixSearch {
  public:
   SuffixSearch(const PipelineSetting& setting, const PartitionGraph& graph, FrontCache& fronts,
