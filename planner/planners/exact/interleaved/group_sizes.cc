@@ -10,11 +10,12 @@ namespace {
 // Sizes up to which all are tried. Each is a simulation of every plan that no bound excludes, so
 // more of them take longer; not measured for other values.
 constexpr size_t kMaxSizes = 16;
-// Sizes that are tried of more, as multiples of an eighth of the pipeline degree; all micro-batches
-// in one group come on top. What a larger group gains, it gains early: messages have a tick more to
-// travel with each micro-batch, and a virtual stage less work than others leaves its device waiting
-// for fewer ticks. Not measured for other values.
-constexpr int64_t kEighths[] = {9, 10, 12, 16, 24, 32, 64};
+// Sizes that are tried of more, as multiples of an eighth of the pipeline degree. The first stands
+// for the smallest size there is, which needs the least memory; all micro-batches in one group come
+// on top. What a larger group gains, it gains early: messages have a tick more to travel with each
+// micro-batch, and a virtual stage less work than others leaves its device waiting for fewer ticks.
+// Not measured for other values.
+constexpr int64_t kEighths[] = {8, 9, 10, 12, 16, 24, 32, 64};
 
 }  // namespace
 

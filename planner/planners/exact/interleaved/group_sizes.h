@@ -23,8 +23,8 @@ struct GroupSizes {
 };
 
 // Returns the sizes of `Plan::micro_batch_group_size` other than 0 that the space has for so many
-// micro-batches, or a selection of them if there are many. Empty without the dimension
-// `group-size`. O(micro-batches).
+// micro-batches, or a selection of them if there are many, which has the smallest and the largest.
+// Empty without the dimension `group-size`. O(micro-batches).
 GroupSizes GroupSizesOf(const StrategySpace& space, int pipeline_parallel_degree,
                         int64_t micro_batch_count);
 

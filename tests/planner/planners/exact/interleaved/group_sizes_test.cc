@@ -56,5 +56,18 @@ TEST_F(GroupSizesTest, ArePossibleAndEndWithAllMicroBatches) {
   }
 }
 
+// The least memory is sought with the first.
+TEST_F(GroupSizesTest, BeginWithTheSmallest) {
+  EXPECT_EQ(Of(9, 49).tried.front(), 10);
+  for (int degree = 2; degree <= 64; ++degree) {
+    for (const int64_t count : {65, 66, 67, 100, 257, 1000}) {
+      const GroupSizes sizes = Of(degree, count);
+      int64_t smallest = degree + 1;
+      while (!IsGroupSize(smallest, degree, count)) ++smallest;
+      ASSERT_EQ(sizes.tried.front(), smallest) << degree << " of " << count;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace parplan
