@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import nn
 
 from parplan.client import Client
@@ -20,6 +19,7 @@ from parplan.torch.layers import find_layers
 from parplan.torch.parts import whole_of
 from parplan.torch.pipeline import Alone, Pipelined
 from parplan.torch.precision import dtype_of
+from parplan.torch.ranks import add_up, rank_count
 from parplan.torch.refusals import check_plan, check_release
 from parplan.torch.report import Windows
 from parplan.torch.spans import span
@@ -39,8 +39,9 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
           report_to: str | Client | None = None, window_steps: int = 10) -> Run:
     """Spreads a model over the ranks of the job as `plan` says. Every rank calls this with equal
     values of the model's parameters, or with a model on the meta device, whose layers then get the
-    values of `initialize` with `seed`; after torch.distributed.init_process_group. The model
-    belongs to the Run from then on, and layers of other ranks lose their memory.
+    values of `initialize` with `seed`; after torch.distributed.init_process_group, which a plan of
+    one device does not need. The model belongs to the Run from then on, and layers of other ranks
+    lose their memory.
 
     `loss_fn` takes the output of the last layer and the targets of the same samples, and returns
     their mean. `layers` are the modules of the plan's layers (`find_layers` by default),
@@ -57,10 +58,10 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
 
     Raises SpecInvalid naming the layer, option or optimizer for what cannot be run exactly, and
     TopologyMismatch if the job has another number of ranks than the plan."""
-    if dist.get_world_size() != plan.device_count:
+    if rank_count() != plan.device_count:
         raise field_error("TOPOLOGY_MISMATCH", "device_count",
                           f"the plan is for {plan.device_count} ranks, the job has "
-                          f"{dist.get_world_size()}")
+                          f"{rank_count()}")
     found = list(layers) if layers is not None else find_layers(model, plan)
     check_plan(plan, found)
     if window_steps < 1:
@@ -135,7 +136,7 @@ class Run:
         if losses:
             # Ranks that share matrices have the same loss.
             total = torch.stack(losses).sum().float() / self._head.tensor_parallel_degree
-        dist.all_reduce(total)
+        add_up(total)
         with span("optimizer"):
             if self._max_gradient_norm is not None:
                 clip(self._parameters, self._spread.copies_of, self._max_gradient_norm,

@@ -20,6 +20,7 @@ from parplan.torch.initialize import initialize_layer, place_positions
 from parplan.torch.layers import refused
 from parplan.torch.parts import local_of
 from parplan.torch.pipeline import layout_after
+from parplan.torch.ranks import this_rank
 from parplan.torch.recompute import contexts_of
 from parplan.torch.stage import Layer, Stage
 from parplan.torch.tensor_parallel import (expert_styles, named_styles, pieces_of_parameters,
@@ -39,7 +40,7 @@ class Spread:
         Raises SpecInvalid naming the layer for what the model's tensor-parallel plan does not
         split."""
         self.grids = grids
-        self.rank = dist.get_rank()
+        self.rank = this_rank()
         self._plan, self._model, self._device, self._dtype = plan, model, device, dtype
         self._seed = seed
         self._program = plan.rank(self.rank)
