@@ -13,15 +13,17 @@ from parplan.strategy import ContextKind, Recompute
 from parplan.torch.data_parallel import is_sharded
 from parplan.torch.experts import check_experts
 from parplan.torch.layers import check_count, refused
+from parplan.torch.module_checks import check_parameters
 from parplan.torch.precision import parameter_type
 from parplan.torch.recompute import check_policy
 from parplan.torch.stage import can_leave_out_parameters
 from parplan.torch.ties import check_tied
 
 
-def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
+def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module]) -> None:
     """Raises SpecInvalid naming the first layer that cannot be run exactly."""
     check_count(layers, plan)
+    check_parameters(model, layers)
     if plan.recompute_policy is not None:
         check_policy(plan.recompute_policy)
     parameter_type(plan.model.precision)

@@ -63,7 +63,7 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
                           f"the plan is for {plan.device_count} ranks, the job has "
                           f"{rank_count()}")
     found = list(layers) if layers is not None else find_layers(model, plan)
-    check_plan(plan, found)
+    check_plan(plan, model, found)
     if window_steps < 1:
         raise field_error("SPEC_INVALID", "window_steps", "must be at least 1")
     place = torch.device(device if device is not None else _default_device())

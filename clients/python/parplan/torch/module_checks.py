@@ -1,0 +1,68 @@
+"""Modules that compute otherwise over shares of a batch than over all of it; refused before the first
+step, by the layer and the module's name in the model. What shows in the first pass alone is in
+first_pass.py."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from torch import nn
+
+from parplan.errors import field_error
+from parplan.plan import Plan
+from parplan.strategy import Recompute, Strategy
+from parplan.torch.layers import refused
+
+
+@dataclasses.dataclass(frozen=True)
+class Shares:
+    """How a layer gets a batch in another way than one process does."""
+    # Forward passes of a step, over all micro-batches and replicas.
+    passes: int
+    # Whether its ranks have parts of the tokens of a sample.
+    has_split_tokens: bool
+    # Whether its ranks work on the same samples.
+    has_shared_samples: bool
+    # Whether the backward pass runs its modules again.
+    runs_again: bool
+
+    @classmethod
+    def of(cls, plan: Plan, strategy: Strategy) -> Shares:
+        by_operator = (plan.recompute_policy is not None
+                       and plan.recompute_policy.selective_ac_option == "op")
+        return cls(strategy.gradient_degree * plan.micro_batch_count,
+                   strategy.sequence_parallel or strategy.context_parallel_degree > 1,
+                   strategy.tensor_parallel_degree * strategy.context_parallel_degree > 1,
+                   strategy.recompute == Recompute.FULL
+                   or (strategy.recompute == Recompute.SELECTIVE and by_operator))
+
+    @property
+    def splits_batch(self) -> bool:
+        """Whether a pass sees a part of the batch alone."""
+        return self.passes > 1 or self.has_split_tokens
+
+
+def module_names(model: nn.Module) -> dict[int, str]:
+    """Returns the name within the model for the id of a module."""
+    return {id(module): name for name, module in model.named_modules()}
+
+
+def check_parameters(model: nn.Module, layers: Sequence[nn.Module]) -> None:
+    """Raises SpecInvalid naming a parameter that is in the model and in no layer, which would be
+    neither moved nor trained, or the layer of one that is not in the model."""
+    in_model = {id(parameter) for parameter in model.parameters()}
+    in_layers: set[int] = set()
+    for index, layer in enumerate(layers):
+        for name, parameter in layer.named_parameters():
+            if id(parameter) not in in_model:
+                raise refused(index, f"its parameter {name} is none of the model; give the model "
+                              "that the layers are of")
+            in_layers.add(id(parameter))
+    loose = [name for name, parameter in model.named_parameters()
+             if id(parameter) not in in_layers]
+    if loose:
+        others = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
+        raise field_error("SPEC_INVALID", "layers", f"the parameter {loose[0]}{others} of the model "
+                          "lies in none of the plan's layers, so it would not be trained; give "
+                          "`layers` that hold and use it, or take it out of the model")
