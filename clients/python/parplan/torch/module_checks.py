@@ -5,7 +5,7 @@ first_pass.py."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from torch import nn
 
@@ -46,6 +46,41 @@ class Shares:
 def module_names(model: nn.Module) -> dict[int, str]:
     """Returns the name within the model for the id of a module."""
     return {id(module): name for name, module in model.named_modules()}
+
+
+def check_modules(index: int, layer: nn.Module, names: Mapping[int, str], shares: Shares) -> None:
+    """Raises SpecInvalid naming the layer and its first module that shares of a batch change."""
+    for module in layer.modules():
+        why = _norm_of_batch(module, shares)
+        if why:
+            raise refused(index, f"{name_of(module, names)} {why}")
+
+
+def name_of(module: nn.Module, names: Mapping[int, str]) -> str:
+    """Returns what an error calls a module: its name within the model and its class."""
+    kind = type(module).__name__
+    name = names.get(id(module), "")
+    return f"{name} ({kind})" if name else kind
+
+
+def _norm_of_batch(module: nn.Module, shares: Shares) -> str:
+    is_of_batch = isinstance(module, nn.modules.batchnorm._BatchNorm)
+    if not is_of_batch and not isinstance(module, nn.modules.instancenorm._InstanceNorm):
+        return ""
+    changes = module.training and module.track_running_stats
+    mixes = is_of_batch and (module.training or not module.track_running_stats)
+    if (mixes or changes) and shares.splits_batch:
+        return ("takes statistics of the samples that it gets, which micro-batches and replicas "
+                "would take of their own; call eval() on it to use those that it has, or replace "
+                "it by a norm of single samples or tokens (GroupNorm, LayerNorm)")
+    if changes and shares.runs_again:
+        return ("keeps running statistics, which recomputation would update twice; plan the layer "
+                "without recomputation, or call eval() on it")
+    if not mixes and shares.has_split_tokens and not (module.track_running_stats
+                                                      and not module.training):
+        return ("takes statistics over the tokens of a sample, which ranks share; plan the layer "
+                "without context and sequence parallelism")
+    return ""
 
 
 def check_parameters(model: nn.Module, layers: Sequence[nn.Module]) -> None:

@@ -13,7 +13,7 @@ from parplan.strategy import ContextKind, Recompute
 from parplan.torch.data_parallel import is_sharded
 from parplan.torch.experts import check_experts
 from parplan.torch.layers import check_count, refused
-from parplan.torch.module_checks import check_parameters
+from parplan.torch.module_checks import Shares, check_modules, check_parameters, module_names
 from parplan.torch.precision import parameter_type
 from parplan.torch.recompute import check_policy
 from parplan.torch.stage import can_leave_out_parameters
@@ -33,8 +33,10 @@ def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module]) -> Non
                               f"{definition.layer_definition_id} has another hidden_size than the "
                               "first; stages exchange activations of one")
     definitions = {one.layer_definition_id: one for one in plan.model.layer_definitions}
+    names = module_names(model)
     for layer in plan.layers:
         strategy, definition = layer.strategy, definitions[layer.layer_definition_id]
+        check_modules(layer.index, layers[layer.index], names, Shares.of(plan, strategy))
         if strategy.expert_tensor_parallel_degree:
             raise refused(layer.index, "its experts are split over other ranks than the rest of it")
         if definition.frozen:

@@ -7,7 +7,7 @@ from torch import nn
 
 import parplan.torch
 from parplan.errors import SpecInvalid
-from parplan.strategy import Strategy
+from parplan.strategy import Recompute, Strategy
 from parplan.torch.refusals import check_plan
 
 
@@ -49,3 +49,33 @@ def test_a_parameter_in_no_layer_is_refused_by_its_name():
         check_plan(plan_with(ONE), nn.Sequential(*layers[:2]), layers)
     assert raised.value.metadata["field"] == "layer 2" and "none of the model" in \
         raised.value.message
+
+
+def test_statistics_of_a_batch_are_refused_where_a_pass_sees_a_part_of_it():
+    for norm in (nn.BatchNorm1d(jobs.HIDDEN), nn.SyncBatchNorm(jobs.HIDDEN),
+                 nn.InstanceNorm1d(jobs.HIDDEN, track_running_stats=True),
+                 nn.BatchNorm1d(jobs.HIDDEN, track_running_stats=False)):
+        model = jobs.model_of("plain", 4)
+        model[2].second_norm = norm
+        for strategy, micro_batches in ((ONE, 2), (REPLICAS, 1),
+                                        (Strategy(2, 1, sequence_parallel=True), 1)):
+            error = refusal(model, strategy, micro_batches)
+            assert error.metadata["field"] == "layer 2"
+            assert "2.second_norm" in error.message and "eval()" in error.message
+        assert is_allowed(model, ONE)
+        norm.eval()
+        if norm.track_running_stats:
+            assert is_allowed(model, REPLICAS, 2)
+        else:
+            assert refusal(model, REPLICAS).metadata["field"] == "layer 2"
+
+
+def test_running_statistics_are_refused_where_a_layer_runs_again():
+    model = jobs.model_of("plain", 4)
+    model[1].first_norm = nn.BatchNorm1d(jobs.HIDDEN)
+    error = refusal(model, Strategy(1, 1, recompute=Recompute.FULL))
+    assert "1.first_norm" in error.message and "twice" in error.message
+    model[1].first_norm = nn.InstanceNorm1d(jobs.HIDDEN)
+    assert is_allowed(model, Strategy(1, 1, recompute=Recompute.FULL), 2)
+    error = refusal(model, Strategy(2, 1, sequence_parallel=True))
+    assert "tokens of a sample" in error.message
