@@ -24,16 +24,20 @@ class Shares:
     has_split_tokens: bool
     # Whether its ranks work on the same samples.
     has_shared_samples: bool
+    # Whether what a pass computes with is no parameter itself, but a part or a copy of it.
+    has_copies: bool
     # Whether the backward pass runs its modules again.
     runs_again: bool
 
     @classmethod
-    def of(cls, plan: Plan, strategy: Strategy) -> Shares:
+    def of(cls, plan: Plan, strategy: Strategy, *, casts: bool) -> Shares:
+        """`casts` is whether layers compute with copies of their parameters in another type."""
         by_operator = (plan.recompute_policy is not None
                        and plan.recompute_policy.selective_ac_option == "op")
         return cls(strategy.gradient_degree * plan.micro_batch_count,
                    strategy.sequence_parallel or strategy.context_parallel_degree > 1,
                    strategy.tensor_parallel_degree * strategy.context_parallel_degree > 1,
+                   casts or strategy.rank_count > 1,
                    strategy.recompute == Recompute.FULL
                    or (strategy.recompute == Recompute.SELECTIVE and by_operator))
 
@@ -51,7 +55,7 @@ def module_names(model: nn.Module) -> dict[int, str]:
 def check_modules(index: int, layer: nn.Module, names: Mapping[int, str], shares: Shares) -> None:
     """Raises SpecInvalid naming the layer and its first module that shares of a batch change."""
     for module in layer.modules():
-        why = _norm_of_batch(module, shares)
+        why = _norm_of_batch(module, shares) or _table(module, shares)
         if why:
             raise refused(index, f"{name_of(module, names)} {why}")
 
@@ -80,6 +84,20 @@ def _norm_of_batch(module: nn.Module, shares: Shares) -> str:
                                                       and not module.training):
         return ("takes statistics over the tokens of a sample, which ranks share; plan the layer "
                 "without context and sequence parallelism")
+    return ""
+
+
+def _table(module: nn.Module, shares: Shares) -> str:
+    if not isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
+        return ""
+    if module.sparse:
+        return "makes sparse gradients, which ranks do not add up; set sparse=False"
+    if module.scale_grad_by_freq and (shares.splits_batch or shares.has_shared_samples):
+        return ("divides gradients by how often a token is in what a pass sees, which is a part of "
+                "the batch; set scale_grad_by_freq=False")
+    if module.max_norm is not None and (shares.splits_batch or shares.has_copies):
+        return ("changes the rows of its table as it looks them up (max_norm), which each rank and "
+                "micro-batch would do for its own; set max_norm=None")
     return ""
 
 

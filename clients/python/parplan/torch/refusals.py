@@ -20,8 +20,10 @@ from parplan.torch.stage import can_leave_out_parameters
 from parplan.torch.ties import check_tied
 
 
-def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module]) -> None:
-    """Raises SpecInvalid naming the first layer that cannot be run exactly."""
+def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
+               casts: bool = False) -> None:
+    """Raises SpecInvalid naming the first layer that cannot be run exactly. `casts` is whether
+    layers compute with copies of their parameters in another type."""
     check_count(layers, plan)
     check_parameters(model, layers)
     if plan.recompute_policy is not None:
@@ -36,7 +38,8 @@ def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module]) -> Non
     names = module_names(model)
     for layer in plan.layers:
         strategy, definition = layer.strategy, definitions[layer.layer_definition_id]
-        check_modules(layer.index, layers[layer.index], names, Shares.of(plan, strategy))
+        check_modules(layer.index, layers[layer.index], names, Shares.of(plan, strategy,
+                                                                        casts=casts))
         if strategy.expert_tensor_parallel_degree:
             raise refused(layer.index, "its experts are split over other ranks than the rest of it")
         if definition.frozen:

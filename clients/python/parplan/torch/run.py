@@ -63,12 +63,12 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
                           f"the plan is for {plan.device_count} ranks, the job has "
                           f"{rank_count()}")
     found = list(layers) if layers is not None else find_layers(model, plan)
-    check_plan(plan, model, found)
+    dtype = dtype_of(precision)
+    check_plan(plan, model, found, casts=dtype is not None)
     if window_steps < 1:
         raise field_error("SPEC_INVALID", "window_steps", "must be at least 1")
     place = torch.device(device if device is not None else _default_device())
     check_release(plan, place)
-    dtype = dtype_of(precision)
     grids = Grids(plan, place.type)
     spread = Spread(plan, model, found, tensor_plan, grids, place, dtype, seed)
     updates = Updates(spread.named_parameters(), optimizer, schedule)

@@ -79,3 +79,26 @@ def test_running_statistics_are_refused_where_a_layer_runs_again():
     assert is_allowed(model, Strategy(1, 1, recompute=Recompute.FULL), 2)
     error = refusal(model, Strategy(2, 1, sequence_parallel=True))
     assert "tokens of a sample" in error.message
+
+
+@pytest.mark.parametrize("option, value, allowed", [
+    ("max_norm", 1.0, True), ("scale_grad_by_freq", True, True), ("sparse", True, False)])
+def test_tables_whose_options_depend_on_the_batch_are_refused(option, value, allowed):
+    model = jobs.model_of("plain", 4)
+    setattr(model[0], option, value)
+    for strategy, micro_batches in ((ONE, 2), (REPLICAS, 1), (SPLIT, 1)):
+        error = refusal(model, strategy, micro_batches)
+        assert error.metadata["field"] == "layer 0"
+        assert "0 (Embedding)" in error.message and option.split("_")[0] in error.message
+    if allowed:
+        assert is_allowed(model, ONE)
+    else:
+        assert "sparse=False" in refusal(model, ONE).message
+
+
+def test_a_table_that_changes_its_rows_is_refused_where_layers_compute_with_copies():
+    model = jobs.model_of("plain", 4)
+    model[0].max_norm = 1.0
+    with pytest.raises(SpecInvalid) as raised:
+        check_plan(plan_with(ONE), model, list(model.children()), casts=True)
+    assert "max_norm=None" in raised.value.message
