@@ -55,7 +55,8 @@ def module_names(model: nn.Module) -> dict[int, str]:
 def check_modules(index: int, layer: nn.Module, names: Mapping[int, str], shares: Shares) -> None:
     """Raises SpecInvalid naming the layer and its first module that shares of a batch change."""
     for module in layer.modules():
-        why = _norm_of_batch(module, shares) or _table(module, shares)
+        why = (_norm_of_batch(module, shares) or _table(module, shares)
+               or _dropout(module, shares))
         if why:
             raise refused(index, f"{name_of(module, names)} {why}")
 
@@ -98,6 +99,23 @@ def _table(module: nn.Module, shares: Shares) -> str:
     if module.max_norm is not None and (shares.splits_batch or shares.has_copies):
         return ("changes the rows of its table as it looks them up (max_norm), which each rank and "
                 "micro-batch would do for its own; set max_norm=None")
+    return ""
+
+
+def _dropout(module: nn.Module, shares: Shares) -> str:
+    """Ranks with the same activations would drop other values of them. Modules keep how much they
+    drop, of attention for instance, under many names."""
+    if not shares.has_shared_samples:
+        return ""
+    if isinstance(module, nn.modules.dropout._DropoutNd):
+        drops = {"p": module.p}
+    else:
+        drops = {name: value for name, value in vars(module).items()
+                 if "drop" in name.lower() and isinstance(value, float)}
+    for name, value in drops.items():
+        if 0 < value <= 1:
+            return (f"has dropout ({name} is {value:g}), and ranks that share activations cannot "
+                    "drop the same of them yet; set it to 0")
     return ""
 
 

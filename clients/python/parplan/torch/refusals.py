@@ -48,8 +48,6 @@ def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
             raise refused(layer.index, "it recomputes modules by name, which only Megatron-LM does")
         if definition.expert_count > 0:
             check_experts(layer.index, layers[layer.index], definition.expert_count, strategy)
-        if strategy.tensor_parallel_degree * strategy.context_parallel_degree > 1:
-            _check_dropout(layer.index, layers[layer.index])
         shares = strategy.tensor_parallel_degree
         if strategy.context_kind == ContextKind.ULYSSES:
             shares *= strategy.context_parallel_degree
@@ -82,16 +80,6 @@ def check_release(plan: Plan, device: torch.device) -> None:
         if is_sharded(layer.strategy):
             raise refused(layer.index, f"PyTorch {torch.__version__} shards no layers on "
                           "processors; install a later release")
-
-
-def _check_dropout(index: int, module: nn.Module) -> None:
-    """Refuses dropout where ranks have the same activations and would drop other values of them."""
-    for part in module.modules():
-        is_dropout = isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0
-        drops_attention = getattr(part, "attention_dropout", 0)
-        if is_dropout or (isinstance(drops_attention, float) and drops_attention > 0):
-            raise refused(index, "ranks that share activations cannot drop the same of them yet; "
-                          "set dropout to 0")
 
 
 def _check_positions(index: int, kind: str, module: nn.Module) -> None:

@@ -102,3 +102,20 @@ def test_a_table_that_changes_its_rows_is_refused_where_layers_compute_with_copi
     with pytest.raises(SpecInvalid) as raised:
         check_plan(plan_with(ONE), model, list(model.children()), casts=True)
     assert "max_norm=None" in raised.value.message
+
+
+def test_dropout_is_refused_under_whatever_name_a_module_keeps_it():
+    for name in ("attention_dropout", "dropout_prob", "attn_pdrop", "drop_path_rate"):
+        model = jobs.model_of("plain", 4)
+        setattr(model[1].attention, name, 0.1)
+        for strategy in (SPLIT, Strategy(1, 1, context_parallel_degree=2)):
+            error = refusal(model, strategy)
+            assert error.metadata["field"] == "layer 1"
+            assert "1.attention" in error.message and f"{name} is 0.1" in error.message
+        assert is_allowed(model, REPLICAS, 2)
+        setattr(model[1].attention, name, 0.0)
+        assert is_allowed(model, SPLIT)
+    model = jobs.model_of("vit", 4)
+    model.vit.layers[0].attention.attention_dropout = 0.25
+    error = refusal(model, SPLIT, kind="vit")
+    assert error.metadata["field"] == "layer 1" and "vit.layers.0.attention" in error.message
