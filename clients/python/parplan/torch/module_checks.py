@@ -4,15 +4,19 @@ first_pass.py."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import torch
 from torch import nn
 
 from parplan.errors import field_error
 from parplan.plan import Plan
-from parplan.strategy import Recompute, Strategy
-from parplan.torch.layers import refused
+from parplan.strategy import Place, Recompute, Strategy
+from parplan.torch.attention import tokens_of
+from parplan.torch.layers import Decoder, refused
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,6 +121,40 @@ def _dropout(module: nn.Module, shares: Shares) -> str:
             return (f"has dropout ({name} is {value:g}), and ranks that share activations cannot "
                     "drop the same of them yet; set it to 0")
     return ""
+
+
+def check_rotations(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,
+                    token_count: int, checked: set[object]) -> None:
+    """Raises SpecInvalid naming the layer if rotations of positions depend on which tokens of a
+    sample of `token_count` a rank has. Computes them for all ranks that share a sample, once for
+    all layers: `checked` has what earlier calls found good."""
+    if not isinstance(layer, Decoder) or layer.rotations is None:
+        return
+    rotary: Any = layer.rotations.module
+    key = id(rotary), strategy.context_kind, strategy.context_parallel_degree, token_count
+    if key in checked or type(torch.empty(0)) is not torch.Tensor:
+        return  # If it is another type, tensors have no contents.
+
+    def made(positions: torch.Tensor) -> list[torch.Tensor]:
+        # What it made before may change what it makes.
+        own = (type(rotary)(rotary.config) if any(one.is_meta for one in rotary.buffers())
+               else copy.deepcopy(rotary).cpu())
+        answer = own(torch.zeros(1, 1, 1), positions.unsqueeze(0))
+        return list(answer) if isinstance(answer, tuple) else [answer]
+
+    with torch.no_grad():
+        whole = made(torch.arange(token_count))
+        for context in range(strategy.context_parallel_degree):
+            tokens = tokens_of(strategy, 0, strategy.rank_of(Place(0, context, 0)), token_count)
+            for part, one in zip(made(tokens), whole):
+                if not torch.allclose(part, one[:, tokens], rtol=0, atol=1e-4):
+                    kind = getattr(rotary, "rope_type", "")
+                    raise refused(index, f"{name_of(rotary, names)} turns positions by frequencies "
+                                  "that depend on the last one that it gets"
+                                  f"{f' (rope_type {kind})' if kind else ''}, and ranks get other "
+                                  "parts of a sample; plan it without context parallelism, or "
+                                  "give it frequencies that do not (such as yarn's)")
+    checked.add(key)
 
 
 def check_parameters(model: nn.Module, layers: Sequence[nn.Module]) -> None:

@@ -13,7 +13,8 @@ from parplan.strategy import ContextKind, Recompute
 from parplan.torch.data_parallel import is_sharded
 from parplan.torch.experts import check_experts
 from parplan.torch.layers import check_count, refused
-from parplan.torch.module_checks import Shares, check_modules, check_parameters, module_names
+from parplan.torch.module_checks import (Shares, check_modules, check_parameters,
+                                         check_rotations, module_names)
 from parplan.torch.precision import parameter_type
 from parplan.torch.recompute import check_policy
 from parplan.torch.stage import can_leave_out_parameters
@@ -36,6 +37,7 @@ def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
                               "first; stages exchange activations of one")
     definitions = {one.layer_definition_id: one for one in plan.model.layer_definitions}
     names = module_names(model)
+    checked: set[object] = set()
     for layer in plan.layers:
         strategy, definition = layer.strategy, definitions[layer.layer_definition_id]
         check_modules(layer.index, layers[layer.index], names, Shares.of(plan, strategy,
@@ -56,6 +58,8 @@ def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
             raise refused(layer.index, f"its heads cannot be shared by {shares} ranks")
         if strategy.context_parallel_degree > 1:
             _check_positions(layer.index, plan.layer_kind(layer.index), layers[layer.index])
+            check_rotations(layer.index, layers[layer.index], names, strategy,
+                            definition.sequence_length, checked)
         if (strategy.context_parallel_degree > 1 or strategy.sequence_parallel) and getattr(
                 layers[layer.index], "needs_all_tokens", False):
             raise refused(layer.index, "it needs all tokens of a sample, which ranks share")

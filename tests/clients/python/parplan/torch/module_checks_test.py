@@ -7,7 +7,7 @@ from torch import nn
 
 import parplan.torch
 from parplan.errors import SpecInvalid
-from parplan.strategy import Recompute, Strategy
+from parplan.strategy import ContextKind, Recompute, Strategy
 from parplan.torch.refusals import check_plan
 
 
@@ -119,3 +119,47 @@ def test_dropout_is_refused_under_whatever_name_a_module_keeps_it():
     model.vit.layers[0].attention.attention_dropout = 0.25
     error = refusal(model, SPLIT, kind="vit")
     assert error.metadata["field"] == "layer 1" and "vit.layers.0.attention" in error.message
+
+
+def rotating(scaling):
+    import transformers
+    torch.manual_seed(0)
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        vocab_size=jobs.VOCABULARY, hidden_size=jobs.HIDDEN, intermediate_size=2 * jobs.HIDDEN,
+        num_hidden_layers=2, num_attention_heads=jobs.HEADS, num_key_value_heads=4,
+        max_position_embeddings=64, attn_implementation="sdpa", rope_scaling=scaling))
+
+
+HALF = jobs.HIDDEN // jobs.HEADS // 2
+LENGTH = {"original_max_position_embeddings": 20, "rope_theta": 10000.0}
+DEPENDENT = [{"rope_type": "longrope", "short_factor": [1.0] * HALF,
+              "long_factor": [4.0] * HALF, **LENGTH}]
+INDEPENDENT = [{"rope_type": "yarn", "factor": 4.0, **LENGTH},
+               {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}, None]
+
+
+@pytest.mark.parametrize("kind", [ContextKind.RING, ContextKind.ULYSSES])
+def test_rotations_that_depend_on_the_tokens_of_a_rank_are_refused(kind):
+    shared = Strategy(1, 1, context_parallel_degree=2, context_kind=kind)
+    for scaling in DEPENDENT:
+        error = refusal(rotating(scaling), shared, kind="llama")
+        assert error.metadata["field"] == "layer 1" and "model.rotary_emb" in error.message
+        assert scaling["rope_type"] in error.message and "yarn" in error.message
+        assert is_allowed(rotating(scaling), REPLICAS, 2, kind="llama")
+        with torch.device("meta"):
+            model = rotating(scaling)
+        assert "model.rotary_emb" in refusal(model, shared, kind="llama").message
+    for scaling in INDEPENDENT:
+        assert is_allowed(rotating(scaling), shared, kind="llama")
+
+
+def test_rotations_that_grow_with_the_sample_are_refused():
+    model = rotating({"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0})
+    shared = Strategy(1, 1, context_parallel_degree=2)
+    # Samples are no longer than those that it was made for.
+    assert is_allowed(model, shared, kind="llama")
+    for name in ("original_max_seq_len", "max_seq_len_cached"):
+        setattr(model.model.rotary_emb, name, 8)
+    model.config.max_position_embeddings = 8
+    error = refusal(model, shared, kind="llama")
+    assert error.metadata["field"] == "layer 1" and "dynamic" in error.message
