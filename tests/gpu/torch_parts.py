@@ -22,14 +22,12 @@ import re
 import shutil
 import statistics
 import sys
-import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch_cases import Cases, LayerCase, ParityCase, PlanCase, Shape, read_cases
 from torch_layers import build_layer
@@ -259,43 +257,13 @@ def model_on_meta(job: Job, model: str) -> nn.Module:
         return build_from(configuration)
 
 
-@contextlib.contextmanager
-def world_of_one(job: Job) -> Iterator[None]:
-    """A process group of this process: of NCCL on a GPU, or of gloo where NCCL cannot start."""
-    with tempfile.TemporaryDirectory() as folder:
-        if job.is_on_gpu:
-            torch.cuda.set_device(job.device)
-        for backend in ("nccl", "gloo") if job.is_on_gpu else ("gloo",):
-            try:
-                dist.init_process_group(backend, rank=0, world_size=1,
-                                        init_method=f"file://{folder}/{backend}")
-                dist.all_reduce(torch.zeros(1, device=job.device))
-                job.synchronize()
-            except RuntimeError as error:
-                say(f"{backend} cannot start: {error}")
-                job.result[f"{backend}_error"] = str(error)
-                if dist.is_initialized():
-                    dist.destroy_process_group()
-                continue
-            job.result["backend"] = backend
-            break
-        else:
-            raise RuntimeError("no process group can start")
-        try:
-            yield
-        finally:
-            dist.destroy_process_group()
-
-
 def measure_plans(job: Job) -> None:
     """Trains some steps under each plan and measures time and memory."""
     torch.zeros(1, device=job.device)
-    job.result["context"] = {"driver_bytes_before_group": job.driver_bytes()}
-    with world_of_one(job):
-        job.result["context"]["driver_bytes_with_group"] = job.driver_bytes()
-        for case in job.cases.plans:
-            job.run(case.name, lambda case=case: measure_plan(job, case),  # type: ignore[misc]
-                    seconds=12 if job.is_on_gpu else 1)
+    job.result["context"] = {"driver_bytes": job.driver_bytes()}
+    for case in job.cases.plans:
+        job.run(case.name, lambda case=case: measure_plan(job, case),  # type: ignore[misc]
+                seconds=12 if job.is_on_gpu else 1)
 
 
 def measure_plan(job: Job, case: PlanCase) -> dict[str, Any]:
@@ -377,10 +345,9 @@ def measure_parity(job: Job) -> None:
     """Compares loss and gradients of small models under a plan with plain PyTorch in fp32."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    with world_of_one(job):
-        for case in job.cases.parity:
-            job.run(case.name, lambda case=case: compare(job, case),  # type: ignore[misc]
-                    seconds=5)
+    for case in job.cases.parity:
+        job.run(case.name, lambda case=case: compare(job, case),  # type: ignore[misc]
+                seconds=5)
 
 
 def compare(job: Job, case: ParityCase) -> dict[str, Any]:

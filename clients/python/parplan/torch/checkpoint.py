@@ -7,7 +7,9 @@ a rank's part of it would else be no box.
 
 from __future__ import annotations
 
+import inspect
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +20,11 @@ from torch.distributed.checkpoint.state_dict_loader import load as load_state
 from torch.distributed.checkpoint.state_dict_saver import save as save_state
 
 from parplan.torch.parts import Cut, in_pieces
+from parplan.torch.ranks import rank_count
 from parplan.torch.updates import Updates
+
+# A job of one rank is what it assumes.
+warnings.filterwarnings("ignore", "torch.distributed is disabled, unavailable or uninitialized")
 
 _PARAMETER = "parameters."
 _STATE = "optimizer."
@@ -39,7 +45,7 @@ def save(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
     text = updates.schedule_text()
     if text:
         state[_SCHEDULE] = torch.tensor(list(text.encode()), dtype=torch.uint8)
-    save_state(state, checkpoint_id=str(folder))
+    save_state(state, checkpoint_id=str(folder), **_options(save_state))
 
 
 def load(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
@@ -55,9 +61,16 @@ def load(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
         state[_STATE + name] = in_pieces(value, pieces.get(name.rpartition(".")[0]))
     if updates.schedule is not None and _SCHEDULE in stored:
         state[_SCHEDULE] = torch.zeros(tuple(_size_of(stored[_SCHEDULE])), dtype=torch.uint8)
-    load_state(state, checkpoint_id=str(folder))
+    load_state(state, checkpoint_id=str(folder), **_options(load_state))
     if _SCHEDULE in state:
         updates.load_schedule(bytes(state[_SCHEDULE].tolist()).decode())
+
+
+def _options(call: Callable[..., Any]) -> dict[str, Any]:
+    """Returns the options of a call of torch.distributed.checkpoint: one rank asks no other. PyTorch
+    2.6 finds that out by the process group alone."""
+    is_alone = rank_count() == 1 and "no_dist" in inspect.signature(call).parameters
+    return {"no_dist": True} if is_alone else {}
 
 
 def _size_of(found: Any) -> Sequence[int]:

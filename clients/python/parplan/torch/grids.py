@@ -6,6 +6,7 @@ Groups are made collectively, so every rank makes all of them, in one order.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
@@ -32,27 +33,42 @@ def _axes_of(strategy: Strategy) -> _Axes:
                  strategy.tensor_innermost)
 
 
+class _OneRank:
+    """Stands for the meshes of a plan of one device. A DeviceMesh would make process groups, of
+    which nothing is asked."""
+
+    def __getitem__(self, _: str) -> _OneRank:
+        return self
+
+    def size(self) -> int:
+        return 1
+
+
 class Grids:
     """The meshes and groups of this rank under a plan."""
 
     def __init__(self, plan: Plan, device_type: str) -> None:
-        """Makes all groups; every rank of the job calls it at the same time."""
+        """Makes all groups, none for one device; every rank of the job calls it at the same time."""
         self._rank_count = plan.stages[0].rank_count
-        self._meshes: dict[_Axes, DeviceMesh] = {}
+        self._meshes: dict[_Axes, Any] = {}
+        self._contexts: dict[tuple[int, ...], dist.ProcessGroup] = {}
+        self._tied: dist.ProcessGroup | None = None
+        self._stage: dist.ProcessGroup | None = None
+        self._expert_meshes: dict[tuple[_Axes, int], DeviceMesh] = {}
+        if plan.device_count == 1:
+            self._meshes = {_axes_of(layer.strategy): _OneRank() for layer in plan.layers}
+            self.pipeline: Any = _OneRank()
+            return
         for layer in plan.layers:
             axes = _axes_of(layer.strategy)
             if axes not in self._meshes:
                 self._meshes[axes] = self._make(plan, layer.strategy, device_type)
-        self._expert_meshes: dict[tuple[_Axes, int], DeviceMesh] = {}
         for layer in plan.layers:
             key = (_axes_of(layer.strategy), layer.strategy.expert_parallel_degree)
             if key[1] > 1 and key not in self._expert_meshes:
                 self._expert_meshes[key] = self._make_expert(plan, layer.strategy, device_type)
         self.pipeline = next(iter(self._meshes.values()))[PIPELINE]
         place = dist.get_rank() // self._rank_count
-        self._contexts: dict[tuple[int, ...], dist.ProcessGroup] = {}
-        self._tied: dist.ProcessGroup | None = None
-        self._stage: dist.ProcessGroup | None = None
         for group in plan.groups():
             if group.purpose not in ("context", "stage", "tied"):
                 continue
@@ -82,11 +98,13 @@ class Grids:
 
     def gradient(self, strategy: Strategy) -> DeviceMesh:
         """Returns the ranks with the same part of a layer's parameters."""
-        return self._meshes[_axes_of(strategy)][GRADIENT]
+        made: DeviceMesh = self._meshes[_axes_of(strategy)][GRADIENT]
+        return made
 
     def tensor(self, strategy: Strategy) -> DeviceMesh:
         """Returns the ranks that share a layer's matrices."""
-        return self._meshes[_axes_of(strategy)][TENSOR]
+        made: DeviceMesh = self._meshes[_axes_of(strategy)][TENSOR]
+        return made
 
     def expert(self, strategy: Strategy) -> DeviceMesh:
         """Returns the mesh of ranks with experts of a layer that are spread over ranks, with the

@@ -20,7 +20,8 @@ from parplan.torch.grids import Grids
 from parplan.torch.spans import span
 from parplan.torch.stage import Stage
 
-LossOfPart = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+# Of an output, its targets and the number of the micro-batch.
+LossOfPart = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
 
 
 class _Stage(PipelineStage):
@@ -48,7 +49,8 @@ class _Stage(PipelineStage):
         if not self.is_last:
             return made
         # torch puts what micro-batches return side by side.
-        return self._loss_of_part(made, self.targets[self._micro_batch]).unsqueeze(0)
+        number = self._micro_batch
+        return self._loss_of_part(made, self.targets[number], number).unsqueeze(0)
 
     def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
         self._stage.begin_backward(bwd_chunk_id == self._last_micro_batch)
@@ -80,7 +82,7 @@ class Alone:
             for stage in self._stages:
                 with span(f"{stage.program.stage_index}F{number}"):
                     hidden = stage(hidden)
-            loss = self._loss_of_part(hidden, target)
+            loss = self._loss_of_part(hidden, target, number)
             # What the backward pass needs of it is saved in the graph.
             hidden = one
             for stage in self._stages:

@@ -13,15 +13,20 @@ from parplan.strategy import ContextKind, Recompute
 from parplan.torch.data_parallel import is_sharded
 from parplan.torch.experts import check_experts
 from parplan.torch.layers import check_count, refused
+from parplan.torch.module_checks import (Shares, check_modules, check_parameters,
+                                         check_rotations, module_names)
 from parplan.torch.precision import parameter_type
 from parplan.torch.recompute import check_policy
 from parplan.torch.stage import can_leave_out_parameters
 from parplan.torch.ties import check_tied
 
 
-def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
-    """Raises SpecInvalid naming the first layer that cannot be run exactly."""
+def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
+               casts: bool = False) -> None:
+    """Raises SpecInvalid naming the first layer that cannot be run exactly. `casts` is whether
+    layers compute with copies of their parameters in another type."""
     check_count(layers, plan)
+    check_parameters(model, layers)
     if plan.recompute_policy is not None:
         check_policy(plan.recompute_policy)
     parameter_type(plan.model.precision)
@@ -31,8 +36,12 @@ def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
                               f"{definition.layer_definition_id} has another hidden_size than the "
                               "first; stages exchange activations of one")
     definitions = {one.layer_definition_id: one for one in plan.model.layer_definitions}
+    names = module_names(model)
+    checked: set[object] = set()
     for layer in plan.layers:
         strategy, definition = layer.strategy, definitions[layer.layer_definition_id]
+        check_modules(layer.index, layers[layer.index], names, Shares.of(plan, strategy,
+                                                                        casts=casts))
         if strategy.expert_tensor_parallel_degree:
             raise refused(layer.index, "its experts are split over other ranks than the rest of it")
         if definition.frozen:
@@ -41,8 +50,6 @@ def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
             raise refused(layer.index, "it recomputes modules by name, which only Megatron-LM does")
         if definition.expert_count > 0:
             check_experts(layer.index, layers[layer.index], definition.expert_count, strategy)
-        if strategy.tensor_parallel_degree * strategy.context_parallel_degree > 1:
-            _check_dropout(layer.index, layers[layer.index])
         shares = strategy.tensor_parallel_degree
         if strategy.context_kind == ContextKind.ULYSSES:
             shares *= strategy.context_parallel_degree
@@ -51,6 +58,8 @@ def check_plan(plan: Plan, layers: Sequence[nn.Module]) -> None:
             raise refused(layer.index, f"its heads cannot be shared by {shares} ranks")
         if strategy.context_parallel_degree > 1:
             _check_positions(layer.index, plan.layer_kind(layer.index), layers[layer.index])
+            check_rotations(layer.index, layers[layer.index], names, strategy,
+                            definition.sequence_length, checked)
         if (strategy.context_parallel_degree > 1 or strategy.sequence_parallel) and getattr(
                 layers[layer.index], "needs_all_tokens", False):
             raise refused(layer.index, "it needs all tokens of a sample, which ranks share")
@@ -75,16 +84,6 @@ def check_release(plan: Plan, device: torch.device) -> None:
         if is_sharded(layer.strategy):
             raise refused(layer.index, f"PyTorch {torch.__version__} shards no layers on "
                           "processors; install a later release")
-
-
-def _check_dropout(index: int, module: nn.Module) -> None:
-    """Refuses dropout where ranks have the same activations and would drop other values of them."""
-    for part in module.modules():
-        is_dropout = isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0
-        drops_attention = getattr(part, "attention_dropout", 0)
-        if is_dropout or (isinstance(drops_attention, float) and drops_attention > 0):
-            raise refused(index, "ranks that share activations cannot drop the same of them yet; "
-                          "set dropout to 0")
 
 
 def _check_positions(index: int, kind: str, module: nn.Module) -> None:

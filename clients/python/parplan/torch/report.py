@@ -24,11 +24,11 @@ import uuid
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from parplan.client import Client
 from parplan.errors import Error, UploadTooLarge
 from parplan.plan import Plan
+from parplan.torch.ranks import gather, this_rank
 
 # As executor/report/execution_reporter.h has them: beyond the first, the oldest windows are lost.
 _MAX_WINDOWS = 4096
@@ -249,7 +249,7 @@ class Windows:
         self._begin: Any = None
         self._reporter: Reporter | None = None
         self._owned: Client | None = None
-        if report_to is not None and dist.get_rank() == 0:
+        if report_to is not None and this_rank() == 0:
             client = report_to
             if isinstance(client, str):
                 client = self._owned = Client(client, timeout=_CALL_SECONDS)
@@ -295,8 +295,7 @@ class Windows:
         median = statistics.median(self._seconds(*span) for span in self._spans)
         own = torch.tensor([median, float(self._peak())], dtype=torch.float64,
                            device=self._device)
-        found = [torch.empty_like(own) for _ in range(dist.get_world_size())]
-        dist.all_gather(found, own)
+        found = gather(own)
         if self._reporter is not None:
             self._reporter.add([{
                 "rank": rank, "first_step": self._first_step, "step_count": len(self._spans),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import nn
 
 from parplan.client import Client
@@ -17,16 +16,16 @@ from parplan.torch import checkpoint
 from parplan.torch.attention import tokens_of
 from parplan.torch.grids import Grids
 from parplan.torch.layers import find_layers
+from parplan.torch.losses import LossFunction, Losses, Reduction
 from parplan.torch.parts import whole_of
 from parplan.torch.pipeline import Alone, Pipelined
 from parplan.torch.precision import dtype_of
+from parplan.torch.ranks import add_up, rank_count
 from parplan.torch.refusals import check_plan, check_release
 from parplan.torch.report import Windows
 from parplan.torch.spans import span
 from parplan.torch.spread import Spread
 from parplan.torch.updates import MakeOptimizer, MakeSchedule, Updates, clip
-
-LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
@@ -34,18 +33,23 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
           tensor_plan: Mapping[str, Any] | None = None,
           optimizer: MakeOptimizer | None = None,
           schedule: MakeSchedule | None = None,
-          max_gradient_norm: float | None = None, precision: str | None = None, seed: int = 0,
+          max_gradient_norm: float | None = None, precision: str | None = None,
+          reduction: Reduction = "mean", seed: int = 0,
           device: torch.device | str | None = None,
           report_to: str | Client | None = None, window_steps: int = 10) -> Run:
     """Spreads a model over the ranks of the job as `plan` says. Every rank calls this with equal
     values of the model's parameters, or with a model on the meta device, whose layers then get the
-    values of `initialize` with `seed`; after torch.distributed.init_process_group. The model
-    belongs to the Run from then on, and layers of other ranks lose their memory.
+    values of `initialize` with `seed`; after torch.distributed.init_process_group, which a plan of
+    one device does not need. The model belongs to the Run from then on, and layers of other ranks
+    lose their memory.
 
     `loss_fn` takes the output of the last layer and the targets of the same samples, and returns
-    their mean. `layers` are the modules of the plan's layers (`find_layers` by default),
-    `tensor_plan` says how modules are split (the model's own by default; tensor_parallel.py), by
-    names of styles or styles of torch.distributed.tensor.parallel.
+    their mean over targets that are not -100 (`reduction` "mean"), their sum ("sum"), or a mean by
+    weights, where `reduction` is a function that returns the weight of targets. It is called a few
+    times more with parts of two samples, without gradients, to see that it does (losses.py).
+    `layers` are the modules of the plan's layers (`find_layers` by default), `tensor_plan` says how
+    modules are split (the model's own by default; tensor_parallel.py), by names of styles or styles
+    of torch.distributed.tensor.parallel.
     `optimizer` makes an optimizer of a list of tensors, this rank's parts of the parameters; one of
     torch that treats elements one by one. Without it `Run.step` leaves gradients to the caller.
     `schedule` makes a schedule of torch.optim.lr_scheduler of that optimizer; it advances once a
@@ -57,22 +61,25 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
 
     Raises SpecInvalid naming the layer, option or optimizer for what cannot be run exactly, and
     TopologyMismatch if the job has another number of ranks than the plan."""
-    if dist.get_world_size() != plan.device_count:
+    if rank_count() != plan.device_count:
         raise field_error("TOPOLOGY_MISMATCH", "device_count",
                           f"the plan is for {plan.device_count} ranks, the job has "
-                          f"{dist.get_world_size()}")
+                          f"{rank_count()}")
     found = list(layers) if layers is not None else find_layers(model, plan)
-    check_plan(plan, found)
+    dtype = dtype_of(precision)
+    check_plan(plan, model, found, casts=dtype is not None)
     if window_steps < 1:
         raise field_error("SPEC_INVALID", "window_steps", "must be at least 1")
+    # Each rank of the last stage has the loss of its share of every micro-batch.
+    losses = Losses(loss_fn, reduction,
+                    plan.layers[-1].strategy.gradient_degree * plan.micro_batch_count)
     place = torch.device(device if device is not None else _default_device())
     check_release(plan, place)
-    dtype = dtype_of(precision)
     grids = Grids(plan, place.type)
     spread = Spread(plan, model, found, tensor_plan, grids, place, dtype, seed)
     updates = Updates(spread.named_parameters(), optimizer, schedule)
     windows = Windows(plan, place, report_to, window_steps)
-    return Run(plan, spread, updates, windows, loss_fn, max_gradient_norm, place)
+    return Run(plan, spread, updates, windows, losses, max_gradient_norm, place)
 
 
 class Run:
@@ -80,7 +87,7 @@ class Run:
     closes it."""
 
     def __init__(self, plan: Plan, spread: Spread, updates: Updates, windows: Windows,
-                 loss_fn: LossFunction, max_gradient_norm: float | None,
+                 losses: Losses, max_gradient_norm: float | None,
                  device: torch.device) -> None:
         self.plan = plan
         self._spread, self._updates, self._windows = spread, updates, windows
@@ -89,14 +96,9 @@ class Run:
         self._passes: Alone | Pipelined | None = None
         # This rank's parameters, which stay the same from the first step on.
         self._parameters: list[nn.Parameter] = []
-        # Each rank of the last stage has the loss of its share of every micro-batch.
         self._head = plan.layers[-1].strategy
-        parts = self._head.gradient_degree * plan.micro_batch_count
-
-        def loss_of_part(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-            return loss_fn(output, target) / parts
-
-        self._loss_of_part = loss_of_part
+        self._losses = losses
+        self._is_first_step = True
 
     def __enter__(self) -> Run:
         return self
@@ -116,8 +118,9 @@ class Run:
 
     def step(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Trains one step and returns the mean loss, the same on every rank. `inputs` and
-        `targets` are those of the whole global batch; a rank uses its own samples of them, and
-        none if it has neither the first nor the last layer. Raises SpecInvalid if they have another
+        `targets` are those of the whole global batch; a rank uses its own samples of them, the
+        numbers of targets that count of all of them, and nothing if it has neither the first nor
+        the last layer. Raises SpecInvalid if they have another
         number of samples or tokens than the plan."""
         self._check(inputs, targets)
         self._windows.begin_step()
@@ -127,15 +130,13 @@ class Run:
         for parameter in self._parameters:
             parameter.grad = None
         first, last = self.plan.layers[0], self.plan.layers[-1]
-        losses = self._passes.step(self._shares(inputs, first.index),
-                                   self._shares(targets, last.index))
+        shares = self._shares(targets, last.index)
+        self._losses.begin_step(targets, shares)
+        losses = self._passes.step(*([one.to(self._device) for one in parts] for parts in (
+            self._shares(inputs, first.index), shares)))
         with span("gradients"):
             self._spread.finish()
-        total = torch.zeros((), device=self._device, dtype=torch.float32)
-        if losses:
-            # Ranks that share matrices have the same loss.
-            total = torch.stack(losses).sum().float() / self._head.tensor_parallel_degree
-        dist.all_reduce(total)
+        total = self._total(losses)
         with span("optimizer"):
             if self._max_gradient_norm is not None:
                 clip(self._parameters, self._spread.copies_of, self._max_gradient_norm,
@@ -180,9 +181,28 @@ class Run:
 
     def _make_passes(self, sample: torch.Tensor) -> Alone | Pipelined:
         if self.plan.pipeline_parallel_degree == 1:
-            return Alone(self._spread.stages, self._loss_of_part)
-        return Pipelined(self.plan, self._spread.stages, self._spread.grids, self._loss_of_part,
+            return Alone(self._spread.stages, self._losses.of_part)
+        return Pipelined(self.plan, self._spread.stages, self._spread.grids, self._losses.of_part,
                          self._device, self._spread.activation_type, sample)
+
+    def _total(self, losses: list[torch.Tensor]) -> torch.Tensor:
+        """Returns the loss of the step on every rank."""
+        sums = torch.zeros(2, device=self._device, dtype=torch.float32)
+        if losses:
+            # Ranks that share matrices have the same loss.
+            copies = self._head.tensor_parallel_degree
+            sums[0] = torch.stack(losses).sum().float() / copies
+            if self._losses.share is not None:
+                sums[1] = self._losses.share / copies
+        add_up(sums)
+        # A GPU is asked once, because that waits for it.
+        if self._losses.share is not None and (self._is_first_step or sums.device.type == "cpu") \
+                and not abs(sums[1].item() - 1.0) < 1e-3:
+            raise field_error("SPEC_INVALID", "targets", "ranks got different targets of this step; "
+                              "each that has the last layer needs those of the whole global batch, "
+                              "to weigh its own")
+        self._is_first_step = False
+        return sums[0]
 
     def _check(self, inputs: torch.Tensor, targets: torch.Tensor) -> None:
         size = self.plan.global_batch_size
@@ -207,7 +227,7 @@ class Run:
         if layout.strategy.context_parallel_degree > 1:
             tokens = tokens_of(layout.strategy, layout.first_rank, rank, layout.token_count)
             parts = [part[:, tokens] for part in parts]
-        return [part.to(self._device) for part in parts]
+        return parts
 
 
 def _default_device() -> str:

@@ -15,11 +15,14 @@ from parplan.strategy import Recompute, Strategy
 from parplan.torch.attention import Attention, tokens_of
 from parplan.torch.data_parallel import LayerGradients, Replicas, is_sharded
 from parplan.torch.experts import experts_of, spread_experts
+from parplan.torch.first_pass import FirstPass
 from parplan.torch.grids import EXPERT, EXPERT_GRADIENT, TENSOR, Grids
 from parplan.torch.initialize import initialize_layer, place_positions
 from parplan.torch.layers import refused
+from parplan.torch.module_checks import Shares
 from parplan.torch.parts import local_of
 from parplan.torch.pipeline import layout_after
+from parplan.torch.ranks import this_rank
 from parplan.torch.recompute import contexts_of
 from parplan.torch.stage import Layer, Stage
 from parplan.torch.tensor_parallel import (expert_styles, named_styles, pieces_of_parameters,
@@ -39,7 +42,7 @@ class Spread:
         Raises SpecInvalid naming the layer for what the model's tensor-parallel plan does not
         split."""
         self.grids = grids
-        self.rank = dist.get_rank()
+        self.rank = this_rank()
         self._plan, self._model, self._device, self._dtype = plan, model, device, dtype
         self._seed = seed
         self._program = plan.rank(self.rank)
@@ -148,7 +151,9 @@ class Spread:
                               strategy.recompute if self._operators is None else Recompute.NONE,
                               self.grids.context(program), is_transformer)
         layer = Layer(body, strategy.recompute, attention,
-                      None if is_sharded(strategy) else self._dtype, self._operators)
+                      None if is_sharded(strategy) else self._dtype, self._operators,
+                      FirstPass(index, self._module_names, Shares.of(
+                          self._plan, strategy, casts=self._dtype is not None)))
         return layer, LayerGradients(
             layer, strategy, self.grids.gradient(strategy), self.grids.tensor(strategy), partial,
             experts=experts, dtype=self._dtype, is_joint=self._ties.is_joint(index))

@@ -14,6 +14,7 @@ from parplan.program import ActivationLayout, StageProgram
 from parplan.strategy import Recompute
 from parplan.torch.attention import Attention
 from parplan.torch.data_parallel import LayerGradients
+from parplan.torch.first_pass import FirstPass
 from parplan.torch.grids import Grids
 from parplan.torch.precision import Cast
 from parplan.torch.recompute import MakeContexts
@@ -24,8 +25,9 @@ class Layer(nn.Module):
     """A layer of the plan with its attention and recomputation. Data parallelism is around it."""
 
     def __init__(self, body: nn.Module, level: Recompute, attention: Attention,
-                 dtype: torch.dtype | None, operators: MakeContexts | None = None) -> None:
-        """With `dtype` the layer computes with copies of its parameters of that type. `operators`
+                 dtype: torch.dtype | None, operators: MakeContexts | None = None,
+                 first_pass: FirstPass | None = None) -> None:
+        """`first_pass` watches the first one. With `dtype` the layer computes with copies of its parameters of that type. `operators`
         are the contexts of selective recomputation by operator (recompute.py), None if attention
         alone is computed again, which is then up to `attention`."""
         super().__init__()
@@ -34,6 +36,7 @@ class Layer(nn.Module):
         self._attention = attention
         self._cast = None if dtype is None else Cast(body, dtype)
         self._operators = operators
+        self._first_pass = first_pass
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         if self._level == Recompute.FULL:
@@ -45,6 +48,11 @@ class Layer(nn.Module):
         return self._run(hidden)
 
     def _run(self, hidden: torch.Tensor) -> torch.Tensor:
+        watch = self._first_pass
+        if watch is not None:
+            self._first_pass = None
+            with watch.over(self.body):
+                return self._run(hidden)
         made: torch.Tensor = self._attention.run(self._cast or self.body, hidden)
         return made
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.distributed.tensor import DTensor, Replicate
 
 from parplan.errors import field_error
 from parplan.torch.parts import local_of
+from parplan.torch.ranks import add_up
 
 MakeOptimizer = Callable[..., torch.optim.Optimizer]
 MakeSchedule = Callable[[torch.optim.Optimizer], Any]
@@ -155,7 +155,7 @@ def clip(parameters: Iterable[nn.Parameter], copies_of: Callable[[nn.Parameter],
     for copies, gradients in by_copies.items():
         norms = torch._foreach_norm([one.float() for one in gradients])
         total += torch.stack(list(norms)).square().sum() / copies
-    dist.all_reduce(total)
+    add_up(total)
     scale = (largest / (total.sqrt() + 1e-6)).clamp(max=1.0)
     for gradients in by_copies.values():
         torch._foreach_mul_(gradients, scale)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from parplan.errors import field_error
+from parplan.torch.ranks import gather_objects, this_rank, wait_for_all
 from parplan.torch.run import Run
 from parplan.torch.spans import Recorder, Span, span
 
@@ -49,20 +49,19 @@ def record(run: Run, inputs: torch.Tensor, targets: torch.Tensor, path: str | os
     this; rank 0 writes and returns the result, others return None. `begin` is told of each step.
     Raises SpecInvalid on rank 0 if `predicted` is no trace, and OSError."""
     device = next(run.parameters()).device
-    other = _read_trace(predicted) if predicted is not None and dist.get_rank() == 0 else None
+    other = _read_trace(predicted) if predicted is not None and this_rank() == 0 else None
     own: list[tuple[Span, ...]] = []
     for number in range(warm_ups + steps):
         begin("warm-up" if number < warm_ups else f"step {number - warm_ups + 1} of {steps}")
         # Ranks have clocks of their own, which begin here.
-        dist.barrier()
+        wait_for_all()
         recorder = Recorder(device)
         with recorder, span("step"):
             run.step(inputs, targets)
         if number >= warm_ups:
             own.append(tuple(recorder.spans))
-    gathered: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(gathered, own)  # type: ignore[no-untyped-call,unused-ignore]
-    if dist.get_rank() != 0:
+    gathered = gather_objects(own)
+    if this_rank() != 0:
         return None
     times = [max(_end(rank[number]) for rank in gathered) for number in range(steps)]
     chosen = sorted(range(steps), key=times.__getitem__)[steps // 2]

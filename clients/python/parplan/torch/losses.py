@@ -1,0 +1,155 @@
+"""The losses of a rank's shares of a step, weighed so that their sum over ranks and micro-batches is
+the loss of the whole batch.
+
+A mean over targets weighs each share by the number of its targets. Targets of -100 count for nothing,
+as torch's cross entropy has it, so that shares with more of them weigh less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from parplan.errors import field_error
+
+LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+# "mean", "sum", or a function from targets to their weight in a mean.
+Reduction = str | Callable[[torch.Tensor], Any]
+
+IGNORED = -100
+# Values that the check of a loss function looks at, at most.
+_CHECKED_VALUES = 1 << 22
+
+
+class Losses:
+    """The losses of one rank. Used by one thread."""
+
+    def __init__(self, loss_fn: LossFunction, reduction: Reduction, part_count: int) -> None:
+        """`part_count` shares make a step. Raises SpecInvalid naming a reduction that is none."""
+        if not callable(reduction) and reduction not in ("mean", "sum"):
+            raise field_error("SPEC_INVALID", "reduction", f"{reduction} is not known; known are "
+                              "mean, sum, and a function from targets to their weight in the mean")
+        self._loss_fn, self._reduction, self._part_count = loss_fn, reduction, part_count
+        # What each share is multiplied by; None if all are equal.
+        self._factors: list[float] | None = None
+        # Whether each share has targets that count for nothing; empty if that is not known.
+        self._masked: list[bool] = []
+        # Whether the loss function was checked, and with targets that count for nothing.
+        self._checked: set[bool] = set()
+
+    def begin_step(self, whole: torch.Tensor, shares: Sequence[torch.Tensor]) -> None:
+        """Takes the targets of the whole batch, and of each micro-batch those of this rank. Waits
+        for a GPU if they are there."""
+        self._factors, self._masked = None, []
+        if self._reduction == "sum" or not shares or not self._counts(whole):
+            return
+        total, *own = torch.stack([self._weight(one) for one in (whole, *shares)]).tolist()
+        if not callable(self._reduction):
+            self._masked = [count < one.numel() for count, one in zip(own, shares)]
+        if total > 0:
+            self._factors = [one / total for one in own]
+
+    @property
+    def share(self) -> float | None:
+        """The part of the batch that this rank has the losses of; None if it was not counted."""
+        return None if self._factors is None else sum(self._factors)
+
+    def of_part(self, output: torch.Tensor, target: torch.Tensor, number: int) -> torch.Tensor:
+        """Returns the loss of a share, the `number`-th micro-batch, as a summand of that of the
+        step. Raises SpecInvalid if the loss function turns out not to be what `reduction` says."""
+        self._check(output, target, number)
+        if self._reduction == "sum":
+            return self._loss_fn(output, target)
+        if self._factors is None:
+            return self._loss_fn(output, target) / self._part_count
+        factor = self._factors[number]
+        if factor == 0:
+            # The mean of nothing is no number, and gradients still go through all layers.
+            return output.flatten()[:1].sum() * 0.0
+        if factor * self._part_count == 1:
+            return self._loss_fn(output, target) / self._part_count
+        return self._loss_fn(output, target) * factor
+
+    def _counts(self, targets: torch.Tensor) -> bool:
+        """Returns whether targets are counted. Tensors without contents are not."""
+        if type(targets) is not torch.Tensor or targets.is_meta:
+            return False
+        return callable(self._reduction) or not targets.is_floating_point()
+
+    def _weight(self, targets: torch.Tensor) -> torch.Tensor:
+        if callable(self._reduction):
+            weight = self._reduction(targets)
+        elif targets.is_floating_point():
+            weight = len(targets)
+        else:
+            weight = (targets != IGNORED).sum()
+        return torch.as_tensor(weight).detach().double()
+
+    def _check(self, output: torch.Tensor, target: torch.Tensor, number: int) -> None:
+        """Compares the loss of two samples with those of each, on few of their tokens: at the first
+        share, and at the first that has targets that count for nothing."""
+        is_masked = bool(self._masked) and self._masked[number]
+        if is_masked in self._checked or type(output) is not torch.Tensor or output.is_meta:
+            return
+        self._checked.add(is_masked)
+        if output.dim() > 1 and output.shape[0] == target.shape[0]:
+            with torch.no_grad():
+                self._compare(*_two_samples(output.detach(), target, is_masked))
+
+    def _compare(self, output: torch.Tensor, target: torch.Tensor) -> None:
+        is_exact = output.dtype in (torch.float32, torch.float64)
+
+        def summand(first: int, end: int) -> tuple[float, float]:
+            nonlocal is_exact
+            weight = (1.0 if self._reduction == "sum"
+                      else float(self._weight(target[first:end])))
+            if weight == 0:
+                return 0.0, 0.0
+            loss = self._loss_fn(output[first:end], target[first:end])
+            is_exact = is_exact and loss.dtype in (torch.float32, torch.float64)
+            return float(loss), float(loss) * weight
+
+        try:
+            (both, together), (one, first), (other, second) = (
+                summand(0, 2), summand(0, 1), summand(1, 2))
+        except Exception:
+            return  # It takes whole shares alone.
+        tolerance = 1e-4 if is_exact else 3e-2
+        size = abs(first) + abs(second)
+        if not abs(together - first - second) > tolerance * size:
+            return  # Also if it is not a number.
+        found = (f"for two samples it returns {both:.6g}, and for each of them {one:.6g} and "
+                 f"{other:.6g}")
+        if self._reduction == "sum":
+            why = "give reduction=\"mean\" if it is their mean"
+        elif abs(both - one - other) <= tolerance * (abs(one) + abs(other)):
+            why = "it is a sum, so give reduction=\"sum\""
+        else:
+            why = ("give `reduction` a function that returns the weight of targets in it, such as "
+                   "lambda targets: class_weights[targets].sum(), or return the mean over targets "
+                   "that are not -100")
+        kind = ("mean by the weights of `reduction`" if callable(self._reduction)
+                else f"{self._reduction} over targets")
+        raise field_error("SPEC_INVALID", "loss_fn",
+                          f"the loss of the last layer is no {kind}: {found}; {why}")
+
+
+def _two_samples(output: torch.Tensor, target: torch.Tensor,
+                 is_masked: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns two samples and their targets, or one of them twice, with a few of their tokens. If
+    `is_masked` other numbers of their targets count."""
+    output, target = output[:2], target[:2]
+    if output.dim() > 2 and target.dim() > 1 and output.shape[1] == target.shape[1]:
+        count = max(_CHECKED_VALUES // max(output[:, 0].numel(), 1), 2)
+        counts = torch.ones_like(target) if target.is_floating_point() else target != IGNORED
+        has = counts.flatten(2).any(-1) if counts.dim() > 2 else counts
+        begin = int(has.any(0).int().argmax())
+        output, target = output[:, begin:begin + count], target[:, begin:begin + count]
+    if len(target) == 1:
+        output, target = torch.cat([output, output]), torch.cat([target, target])
+    if is_masked and target.dim() > 1:
+        target = target.clone()
+        target[1, target.shape[1] // 2:] = IGNORED
+    return output, target
