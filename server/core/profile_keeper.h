@@ -130,7 +130,8 @@ class ProfileKeeper {
   // of proto/wire). FAILED_PRECONDITION (PROFILE_MISSING) if nothing fits, listing the kinds of
   // node that have been measured; DATA_LOSS (STORE_UNAVAILABLE) also for a stored profile that
   // breaks a rule of this release. Reads one row of the store, and the profiles that count if the
-  // pointer is another; one caller at a time reads.
+  // pointer is another; one caller at a time reads. Of profiles without a coverage
+  // (`CoverOldProfiles`) all are read, and the newest of each shape is decoded.
   absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster, absl::string_view device_kind,
                                           int devices_per_node, absl::string_view runtime_id);
 
