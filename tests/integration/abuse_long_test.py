@@ -26,9 +26,11 @@ def large_profile(timing_count):
     decoder = profile["layer_definitions"][0]
     for number in range(timing_count // 10):
         name = f"layer-{number}"
+        # Larger than the layer of the small profile, which no other one may equal.
+        width = decoder["hidden_size"] // 64 + 1 + number
         profile["layer_definitions"].append(
-            {**decoder, "layer_definition_id": name, "hidden_size": 64 * (number + 1),
-             "feed_forward_size": 256 * (number + 1)})
+            {**decoder, "layer_definition_id": name, "hidden_size": 64 * width,
+             "feed_forward_size": 256 * width})
         for batch in range(10):
             profile["layer_timings"].append({
                 "layer_definition_id": name, "tensor_parallel_degree": 1,
