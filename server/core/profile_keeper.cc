@@ -211,9 +211,13 @@ absl::StatusOr<bool> ProfileKeeper::CoverOldProfiles() {
     if (shape.has_value()) coverage = coverage_of_shape[*shape];
     if (!coverage.empty()) continue;
     absl::StatusOr<v1::Profile> profile = ParseStored<v1::Profile>(record.bytes, record.name);
-    // A profile that cannot be read replaces no other, so its coverage is one of its own.
-    coverage = profile.ok() ? ProfileCoverage(*std::move(profile)) : record.name;
-    if (shape.has_value() && profile.ok()) coverage_of_shape[*shape] = coverage;
+    if (!profile.ok()) {
+      // It replaces no other, so its coverage is one of its own.
+      coverage = record.name;
+      continue;
+    }
+    coverage = ProfileCoverage(*std::move(profile));
+    if (shape.has_value()) coverage_of_shape[*shape] = coverage;
   }
   PARPLAN_RETURN_IF_ERROR(store_.SetCoverages(coverages));
   return true;
