@@ -15,10 +15,10 @@ constexpr uint64_t kFixed64 = 1;
 constexpr uint64_t kLengthDelimited = 2;
 constexpr uint64_t kFixed32 = 5;
 
-// The messages whose fields are told apart.
+// The messages whose fields are treated differently.
 enum class Part { kProfile, kProvenance, kLayerTiming, kLayerMemory, kCollective, kOptimizer };
 
-// What of a field is in the shape.
+// The part of a field that is in the shape.
 enum class Use { kNothing, kPresence, kContent };
 
 Use UseOf(Part part, int field) {
@@ -59,7 +59,7 @@ Use UseOf(Part part, int field) {
   return Use::kContent;
 }
 
-// Returns the message in this field of a profile if its fields are told apart.
+// Returns the message in this field of a profile if its fields are treated differently.
 std::optional<Part> PartIn(int field) {
   switch (field) {
     case v1::Profile::kProvenanceFieldNumber:
@@ -134,7 +134,7 @@ class FieldReader {
 // malformed bytes.
 bool AppendShape(Part part, absl::string_view bytes, std::string& shape) {
   FieldReader reader(bytes);
-  // What was read from here on is to be appended.
+  // The first byte that was read and is not in `shape` yet.
   const char* pending = reader.position();
   const auto append_until = [&](const char* end) {
     shape.append(pending, static_cast<size_t>(end - pending));

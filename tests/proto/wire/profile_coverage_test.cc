@@ -237,7 +237,7 @@ TEST(StoredProfileShape, ValuesOriginsAndNodesDoNotMatter) {
   EXPECT_EQ(ShapeOf(other), ShapeOf(profile));
 }
 
-// The bytes of a timing and those of what follows it are told apart.
+// The bytes of a timing and those of what follows it differ from those of one timing with both.
 TEST(StoredProfileShape, ContentsOfDifferentMessagesAreNotMixed) {
   v1::Profile one = SmallProfile();
   one.clear_layer_timings();
