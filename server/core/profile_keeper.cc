@@ -200,6 +200,9 @@ absl::StatusOr<std::vector<StoredKind>> ProfileKeeper::KindsOf(const std::string
 }
 
 absl::StatusOr<bool> ProfileKeeper::CoverOldProfiles() {
+  // Lets a question that reads profiles have the disk and the processors first. It does not wait
+  // for this.
+  { const std::lock_guard<std::mutex> no_load(load_mutex_); }
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<ProfileRecord> profiles,
                            store_.ProfilesWithoutCoverage());
   if (profiles.empty()) return false;

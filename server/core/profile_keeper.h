@@ -136,8 +136,8 @@ class ProfileKeeper {
                                           int devices_per_node, absl::string_view runtime_id);
 
   // Finds the coverage (`ProfileRecord::coverage`) of a page of the profiles that a release before
-  // this one stored, each of which counts in snapshots until then. Returns whether there were any,
-  // so that the next call may find more.
+  // this one stored, each of which counts in snapshots until then. Waits for a snapshot that is
+  // being read. Returns whether there were any, so that the next call may find more.
   absl::StatusOr<bool> CoverOldProfiles();
 
   // Reports to the observer what each cluster has stored, if that changed since the last report.
