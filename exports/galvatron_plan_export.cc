@@ -213,16 +213,21 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
 }
 
 std::string GalvatronReadme(const Plan& plan, const ExportFacts& facts) {
-  bool has_sequence_parallel = false;
+  bool has_sequence_parallel = false, has_rings = false;
   for (const StagePlan& stage : plan.stages) {
     for (const StageLayerRun& run : stage.layer_runs) {
       has_sequence_parallel = has_sequence_parallel || run.strategy.sequence_parallel;
+      has_rings = has_rings || RingDegree(run.strategy) > 1;
     }
   }
   return absl::StrCat(
-      "Plan ", facts.plan_name.empty() ? "of parplan" : facts.plan_name, " for Galvatron (2.4) on ",
-      plan.device_count,
-      " devices.\n\n"
+      "Plan ", facts.plan_name.empty() ? "of parplan" : facts.plan_name, " for Galvatron (",
+      has_rings ? "its repository of 2026-06-16" : "2.4", ") on ", plan.device_count,
+      " devices.\n\n",
+      has_rings ? "Release 2.4.0 has no ring attention: it passes over cp_sizes_enc without a "
+                  "word, and would\n"
+                  "train another plan, in which the ranks of a ring are replicas.\n\n"
+                : "",
       "  torchrun TORCHRUN_ARGUMENTS train_dist.py \\\n"
       "      --galvatron_config_path galvatron_config.json",
       has_sequence_parallel ? " --sequence-parallel" : "",

@@ -115,6 +115,9 @@ void AddRecomputation(const UniformPlan& plan, MegatronArguments* arguments) {
     case RecomputeLevel::kModules:
       arguments->Add("recompute-granularity", "selective");
       arguments->AddList("recompute-modules", plan.strategy.recompute_modules.ToString("\n"));
+      // The program recomputes what is between the matrices of experts in this form alone.
+      arguments->AddIf(plan.strategy.recompute_modules.has(RecomputeModule::kExpertActivation),
+                       "moe-grouped-gemm");
       return;
     case RecomputeLevel::kFull:
       const bool all = plan.recomputed_layer_count == 0;
@@ -203,6 +206,8 @@ absl::StatusOr<std::vector<ExportedFile>> ExportMegatronPlan(const Plan& plan,
   if (layers.with_experts != nullptr) {
     arguments.Add("expert-model-parallel-size", strategy.expert_parallel_degree);
     arguments.Add("expert-tensor-parallel-size", strategy.expert_tensor_degree());
+    // The program has biases by default, and refuses them in experts that ranks split.
+    arguments.AddIf(strategy.expert_tensor_degree() > 1, "disable-bias-linear");
   }
   arguments.AddIf(strategy.sequence_parallel && strategy.tensor_parallel_degree > 1,
                   "sequence-parallel");

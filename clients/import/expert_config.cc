@@ -188,7 +188,8 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   }
   // GPT-OSS's router has a bias, and each head a sink.
   const bool has_router_bias = fields.Flag(
-      {"use_routing_bias", "moe_use_aux_free", "use_expert_bias"}, traits.has_router_bias);
+      {"use_routing_bias", "moe_use_aux_free", "use_expert_bias", "moe_router_enable_expert_bias"},
+      traits.has_router_bias);
   if (traits.model_type == "gpt_oss" || has_router_bias) {
     experts.extra_parameter_count += experts.count;
   }

@@ -33,6 +33,19 @@ bool BeginsWithArgument(absl::string_view text) {
   }
 }
 
+// Refuses recipes of Megatron-Bridge, which are Python functions, and scripts that start one.
+absl::Status CheckNoRecipe(const NamedText& file) {
+  // A launcher of its repository, and the package.
+  for (const char* const sign : {"run_recipe.py", "megatron.bridge"}) {
+    if (!absl::StrContains(file.text, sign)) continue;
+    return ImportError(Reason::kSpecInvalid, file.name, sign,
+                       "is a recipe of Megatron-Bridge, whose Python is not run here; let the "
+                       "script call to_yaml(\"run.yaml\") of the ConfigContainer that it trains "
+                       "by, with all overrides, and import run.yaml with --devices");
+  }
+  return absl::OkStatus();
+}
+
 struct MegatronArgumentsOfFile {
   ArgumentList arguments;
   std::optional<int> device_count;
@@ -52,17 +65,21 @@ absl::StatusOr<MegatronArgumentsOfFile> ReadMegatronFile(const NamedText& file) 
     PARPLAN_ASSIGN_OR_RETURN(result.arguments, ArgumentList::Read(file, MegatronRules()));
     return result;
   }
-  PARPLAN_ASSIGN_OR_RETURN(LaunchCommand command, ReadLaunchScript(file, "--micro-batch-size"));
+  absl::StatusOr<LaunchCommand> command = ReadLaunchScript(file, "--micro-batch-size");
+  if (!command.ok()) {
+    PARPLAN_RETURN_IF_ERROR(CheckNoRecipe(file));
+    return command.status();
+  }
   for (const char* const part : {"bert", "t5", "vision", "vit", "retro", "mamba", "hybrid"}) {
-    if (!absl::StrContains(command.program, part)) continue;
-    return ImportError(Reason::kSpecInvalid, file.name, command.program,
+    if (!absl::StrContains(command->program, part)) continue;
+    return ImportError(Reason::kSpecInvalid, file.name, command->program,
                        "trains another model than decoder layers between an embedding and a head; "
                        "import that model from its config.json");
   }
-  result.device_count = command.device_count;
-  result.notes = std::move(command.notes);
+  result.device_count = command->device_count;
+  result.notes = std::move(command->notes);
   PARPLAN_ASSIGN_OR_RETURN(result.arguments,
-                           ArgumentList::FromWords(file.name, command.arguments, MegatronRules()));
+                           ArgumentList::FromWords(file.name, command->arguments, MegatronRules()));
   return result;
 }
 

@@ -20,7 +20,9 @@
 namespace parplan {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(ExportGalvatronPlan, ReadsBackToAnEqualPlan) {
   const ModelSpec model = DecoderOf(4);
@@ -39,6 +41,18 @@ TEST(ExportGalvatronPlan, ReadsBackUlyssesAndRings) {
   ASSERT_OK_AND_ASSIGN(const std::string text, ExportGalvatronPlan(import.plan, DecoderOf(2)));
   ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport again, ImportForDecoder(text, 2));
   EXPECT_EQ(again.plan, import.plan);
+}
+
+// Release 2.4.0 passes over the degrees of rings, so its users must be told.
+TEST(GalvatronReadme, NamesTheOneReleaseThatHasRings) {
+  ASSERT_OK_AND_ASSIGN(GalvatronPlanImport import, ImportForDecoder(kUlyssesAndRingsPlan, 2));
+  const ExportFacts facts{*FindRuntime("parplan"), ""};
+  EXPECT_THAT(GalvatronReadme(import.plan, facts),
+              AllOf(HasSubstr("for Galvatron (its repository of 2026-06-16)"),
+                    HasSubstr("Release 2.4.0 has no ring attention")));
+  ASSERT_OK_AND_ASSIGN(import, ImportForDecoder(kTwoStagesPlan, 4, GalvatronPlanOptions()));
+  EXPECT_THAT(GalvatronReadme(import.plan, facts),
+              AllOf(HasSubstr("for Galvatron (2.4)"), Not(HasSubstr("ring attention"))));
 }
 
 // The runtime of 2026 reads vocab_sdp, version 2.4.0 embed_sdp; neither reads the other's key.

@@ -277,6 +277,29 @@ TEST(ExportMegatronPlan, NamesModulesLineByLine) {
                                  "layer 16 and `core_attn mlp` in layer 1")));
 }
 
+// TransformerConfig of megatron-core 0.16.1 refuses `moe_act` without grouped products, and biases
+// in experts that ranks split.
+TEST(ExportMegatronPlan, WritesWhatItsExpertsNeed) {
+  const ModelSpec model = DecoderModel({.dense_layer_count = 0, .expert_layer_count = 4});
+  UniformPlan facts;
+  facts.stage_layer_counts = {6};
+  facts.device_count = 2;
+  facts.global_batch_size = 1;
+  facts.strategy = {.tensor_parallel_degree = 2, .sequence_parallel = true};
+  facts.strategy.set_recomputation(Recomputation(*RecomputeModules::Create(
+      {RecomputeModule::kExpertActivation, RecomputeModule::kNorms}, "recompute_modules")));
+  ASSERT_OK_AND_ASSIGN(std::vector<ExportedFile> files,
+                       ExportMegatronPlan(PlanOf(facts, model), model, MegatronCoreFacts()));
+  EXPECT_THAT(files[0].text,
+              AllOf(HasSubstr("--expert-tensor-parallel-size=2\n--disable-bias-linear\n"),
+                    HasSubstr("--recompute-modules\nmoe_act\nlayernorm\n--moe-grouped-gemm\n")));
+  facts.strategy.expert_tensor_parallel_degree = 1;
+  facts.strategy.set_recomputation(
+      Recomputation(*RecomputeModules::Create({RecomputeModule::kNorms}, "recompute_modules")));
+  ASSERT_OK_AND_ASSIGN(files, ExportMegatronPlan(PlanOf(facts, model), model, MegatronCoreFacts()));
+  EXPECT_THAT(files[0].text, AllOf(Not(HasSubstr("bias")), Not(HasSubstr("grouped"))));
+}
+
 TEST(ExportMegatronPlan, WritesTheSizeOfGroups) {
   const ModelSpec model = DeepModel();
   UniformPlan facts = UnevenPlan();

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <random>
 #include <string>
 #include <variant>
 #include <vector>
@@ -20,12 +19,12 @@
 #include "clients/import/megatron_plan.h"
 #include "clients/import/torch_plan.h"
 #include "clients/import/torchtitan_plan.h"
+#include "exports/exported_files.h"
 #include "exports/exporters.h"
 #include "exports/pass_table.h"
 #include "planner/find_plan.h"
 #include "tests/clients/import/decoder_models.h"
-#include "tests/clients/import/engine_plans.h"
-#include "tests/clients/import/layerwise_plans.h"
+#include "tests/exports/drawn_plans.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/status_matchers.h"
 
@@ -34,14 +33,9 @@ namespace {
 
 using Files = std::vector<ExportedFile>;
 
-// One program.
+// One of `DrawnPrograms`.
 struct ProgramUnderTest {
-  // The name of exporter and target.
   std::string program;
-  std::string runtime_id;
-  // Draws a model that the program has, and a plan for it that the program can run.
-  DecoderModelOptions (*draw_model)(std::mt19937_64& random);
-  Plan (*draw_plan)(std::mt19937_64& random, const ModelSpec& model);
   // Reads exported files.
   absl::StatusOr<Plan> (*read)(const Files& files, const ModelSpec& model, int device_count);
   // Drawn plans that have each feature, at least.
@@ -52,14 +46,11 @@ struct ProgramUnderTest {
 };
 
 std::string NameOf(const ::testing::TestParamInfo<ProgramUnderTest>& info) {
-  return info.param.program;
+  std::string name = info.param.program;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
 }
 void PrintTo(const ProgramUnderTest& program, std::ostream* out) { *out << program.program; }
-
-template <UniformPlan (*draw)(std::mt19937_64& random, const ModelSpec& model)>
-Plan DrawUniform(std::mt19937_64& random, const ModelSpec& model) {
-  return PlanOf(draw(random, model), model);
-}
 
 // Features of a drawn plan and its model.
 std::map<std::string, bool> FeaturesOf(const Plan& plan, const ModelSpec& spec,
@@ -133,7 +124,7 @@ absl::StatusOr<Plan> ReadTorchtitan(const Files& files, const ModelSpec& model, 
   return import->plan;
 }
 
-absl::StatusOr<Plan> ReadFsdp2(const Files& files, const ModelSpec& model, int /*device_count*/) {
+absl::StatusOr<Plan> ReadTorch(const Files& files, const ModelSpec& model, int /*device_count*/) {
   std::optional<NamedText> passes;
   if (files[1].name == kPassTableName) passes = NamedText{files[1].name, files[1].text};
   auto import = ImportTorchPlan({files[0].name, files[0].text}, passes, model);
@@ -152,23 +143,9 @@ absl::StatusOr<Plan> ReadGalvatron(const Files& files, const ModelSpec& model,
   return import->plan;
 }
 
-Plan DrawFsdp2Plan(std::mt19937_64& random, const ModelSpec& model) {
-  return RandomTorchPlan(random, model, TorchPlanFormat::kFsdp2);
-}
-
-DecoderModelOptions DrawTorchtitanModel(std::mt19937_64& random) {
-  DecoderModelOptions options = RandomDecoderModel(random);
-  options.tied_embedding = false;
-  if (options.precision == Precision::kFp16) options.precision = Precision::kBf16;
-  return options;
-}
-
 std::vector<ProgramUnderTest> Programs() {
   return {
       {"megatron",
-       "megatron-core",
-       RandomMegatronModel,
-       DrawUniform<RandomMegatronLayout>,
        ReadMegatron,
        {{"interleaved", 50},
         {"empty stages", 20},
@@ -184,35 +161,23 @@ std::vector<ProgramUnderTest> Programs() {
        // Some of the drawn models mix layers that no Megatron-LM model has.
        {"model.layer_runs:"}},
       {"deepspeed",
-       "deepspeed",
-       RandomDecoderModel,
-       DrawUniform<RandomDeepSpeedPlan>,
        ReadDeepSpeed,
        {{"pipeline", 50}, {"tensor", 20}, {"context", 20}, {"experts", 20}, {"recomputed", 100}},
        4,
        // Profiles measured with sequence parallelism force plans with it.
        {"sequence_parallel: is on"}},
       {"accelerate",
-       "fsdp",
-       RandomDecoderModel,
-       DrawUniform<RandomAcceleratePlan>,
        ReadAccelerate,
        {{"tensor", 50}, {"context", 50}, {"recomputed", 100}},
        3,
        {"sequence_parallel: is on"}},
       {"torchtitan",
-       "fsdp",
-       DrawTorchtitanModel,
-       DrawUniform<RandomTorchtitanPlan>,
        ReadTorchtitan,
        {{"interleaved", 50}, {"experts", 5}, {"recomputed", 50}},
        4,
        // Profiles measured with sequence parallelism of some layers alone, and the model's type.
        {"sequence_parallel: is on", "model.precision: is fp16"}},
       {"galvatron",
-       "parplan",
-       RandomDecoderModel,
-       RandomGalvatronPlan,
        ReadGalvatron,
        {{"pipeline", 50}, {"tensor", 50}, {"context", 50}, {"recomputed", 50}, {"block", 50}},
        3,
@@ -221,11 +186,13 @@ std::vector<ProgramUnderTest> Programs() {
        {"different strategies", "shards gradients beside", "has no transformer layer",
         "shards without data parallelism", "sequence_parallel: differs"}},
       {"fsdp2",
-       "fsdp",
-       RandomDecoderModel,
-       DrawFsdp2Plan,
-       ReadFsdp2,
+       ReadTorch,
        {{"interleaved", 50}, {"tensor", 50}, {"context", 50}, {"recomputed", 50}, {"block", 50}},
+       4,
+       {}},
+      {"torch-pipelining",
+       ReadTorch,
+       {{"interleaved", 50}, {"tensor", 50}, {"context", 50}, {"experts", 50}, {"recomputed", 50}},
        4,
        {}}};
 }
@@ -233,21 +200,19 @@ std::vector<ProgramUnderTest> Programs() {
 class RoundTrip : public ::testing::TestWithParam<ProgramUnderTest> {
  protected:
   absl::StatusOr<Files> Export(const Plan& plan, const ModelSpec& model) const {
-    const ExportFacts facts{*FindRuntime(GetParam().runtime_id), "plan 1"};
-    return ExportPlan(**FindExporter(GetParam().program, "program"), plan, model, facts);
+    return ExportFor(drawn_, plan, model);
   }
+
+  const DrawnProgram drawn_ = FindDrawnProgram(GetParam().program);
 };
 
 TEST_P(RoundTrip, GivesAnEqualPlanForRandomPlans) {
   const ProgramUnderTest& program = GetParam();
   std::map<ShardingLevel, int> levels;
   std::map<std::string, int> counts;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  for (uint64_t seed = 1; seed <= kDrawnPlanCount; ++seed) {
     SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
-    const DecoderModelOptions options = program.draw_model(random);
-    const ModelSpec model = DecoderModel(options);
-    const Plan plan = program.draw_plan(random, model);
+    const auto [options, model, plan] = DrawPlan(drawn_, seed);
     ASSERT_OK_AND_ASSIGN(const Files files, Export(plan, model));
     ASSERT_OK_AND_ASSIGN(const Plan again, program.read(files, model, plan.device_count));
     ASSERT_EQ(again, plan) << files[0].text;
@@ -277,7 +242,7 @@ TEST_P(RoundTrip, TakesWhatSearchesOfTheTargetFind) {
     const PlanningProblem drawn = RandomProblem(seed, {.max_device_count = 4});
     PlanningRules rules = drawn.rules();
     rules.target = target->target;
-    rules.runtime = *FindRuntime(program.runtime_id);
+    rules.runtime = *FindRuntime(drawn_.runtime_id);
     rules.schedule.reset();
     const PlanningProblem problem = drawn.WithRules(rules);
     const absl::StatusOr<PlanningResult> result = FindPlan(problem, "exact");
@@ -301,6 +266,15 @@ TEST_P(RoundTrip, TakesWhatSearchesOfTheTargetFind) {
   }
   std::cerr << "EXPORTED " << program.program << " " << exported << "\n";
   EXPECT_GE(exported, 10);
+}
+
+// The programs' own readers get the same plans, so none may be missing here.
+TEST(DrawnPrograms, AreThoseThatPlansAreExportedTo) {
+  std::vector<std::string> drawn, tested;
+  for (const DrawnProgram& program : DrawnPrograms()) drawn.push_back(program.program);
+  for (const ProgramUnderTest& program : Programs()) tested.push_back(program.program);
+  EXPECT_EQ(drawn, ExportTargets());
+  EXPECT_THAT(tested, ::testing::UnorderedElementsAreArray(ExportTargets()));
 }
 
 INSTANTIATE_TEST_SUITE_P(AllPrograms, RoundTrip, ::testing::ValuesIn(Programs()), NameOf);

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Gives variables that planctl exported to Accelerate's own ParallelismConfig and FSDP plugin.
 
-usage: accelerate_test.py --planctl PROGRAM --source FOLDER
+usage: accelerate_test.py --planctl PROGRAM --source FOLDER --plans FOLDER
 
-Runs in a virtual environment with accelerate, its dependencies and PyTorch.
+The second folder is what exported_plans wrote. Runs in a virtual environment with accelerate, its dependencies and PyTorch.
 """
 
 import argparse
@@ -13,11 +13,16 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 from unittest import mock
 
+import torch
+
 from accelerate.parallelism_config import ParallelismConfig
-from accelerate.utils import FullyShardedDataParallelPlugin
+from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
+
+from drawn_plans import drawn_plans, layer_of
 
 FLAGS = None
 # Batch and further flags of each question about llama2-7b on eight devices.
@@ -29,6 +34,8 @@ QUESTIONS = [
     ("--batch", "4", "--space", "tensor,context,zero-3,recompute-full",
      "--max-tensor-parallel", "2"),
 ]
+# Types of passes by the names of precisions.
+TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 # The order of ranks, slowest first: the innermost is that of plans.
 ORDER = ("dp_replicate", "dp_shard", "cp", "tp")
 
@@ -56,37 +63,67 @@ class AccelerateTest(unittest.TestCase):
             self.planctl("export", plan, "--model", model, "--to", "accelerate", "--out", out)
             variables = dict(line.split("=")
                              for line in (out / "accelerate.env").read_text().split())
-            strategy = json.loads(plan.read_text())["stages"][0]["layer_runs"][1]["strategy"]
+            layer = layer_of(0, json.loads(plan.read_text())["stages"][0]["layer_runs"][1])
             with self.subTest(variables=variables), mock.patch.dict(os.environ, variables):
-                seen.add(self.compare(variables, strategy))
+                seen.add(self.compare(variables, layer))
         self.assertGreaterEqual(len(seen), 3, seen)
 
-    def compare(self, variables, strategy):
+    def test_understands_every_random_plan(self):
+        seen, read = set(), 0
+        for plan in drawn_plans(FLAGS.plans, "accelerate"):
+            variables = plan.variables("accelerate.env")
+            with self.subTest(plan=plan.folder.name), mock.patch.dict(os.environ, variables):
+                # One strategy for all layers, which recompute alike.
+                kinds = {(layer.tensor, layer.data, layer.context, layer.zero)
+                         for layer in plan.layers}
+                self.assertEqual(len(kinds), 1)
+                self.assertEqual(len({layer.recompute for layer in plan.decoders()}), 1)
+                seen.add(self.compare(variables, plan.decoders()[0], plan.precision))
+                self.assertEqual(int(variables["ACCELERATE_GRADIENT_ACCUMULATION_STEPS"]),
+                                 plan.micro_batches)
+                # Its data loader makes a batch for each replica.
+                self.assertEqual(int(variables["PARPLAN_MICRO_BATCH_SIZE_PER_RANK"]) *
+                                 ParallelismConfig().data_parallel_size * plan.micro_batches,
+                                 plan.batch)
+                read += 1
+        print(f"accelerate: {read} plans read, {len(seen)} kinds", flush=True)
+        self.assertGreaterEqual(len(seen), 8, seen)
+
+    def compare(self, variables, layer, precision="bf16"):
         """Compares what Accelerate reads with a layer's strategy; returns its axes."""
         config = ParallelismConfig()
-        tensor = strategy.get("tensor_parallel_degree", 1)
-        context = strategy.get("context_parallel_degree", 1)
         self.assertEqual(config.total_size, int(variables["PARPLAN_DEVICE_COUNT"]))
-        self.assertEqual(config.tp_size, tensor)
-        self.assertEqual(config.cp_size, context)
-        self.assertEqual(config.data_parallel_size, strategy.get("data_parallel_degree", 1))
+        self.assertEqual(config.tp_size, layer.tensor)
+        self.assertEqual(config.cp_size, layer.context)
+        self.assertEqual(config.data_parallel_size, layer.data)
         mesh = config._get_mesh()
         if mesh:
             self.assertEqual(list(mesh[0]), [name for name in ORDER if name in mesh[0]])
-        if context > 1:
+        if layer.context > 1:
             self.assertEqual(config.cp_handler.cp_comm_strategy, "alltoall")
-        level = strategy.get("sharding_level", "SHARDING_LEVEL_NONE")
         has_fsdp = variables.get("ACCELERATE_USE_FSDP") == "true"
-        self.assertEqual(has_fsdp, level == "SHARDING_LEVEL_PARAMETERS")
+        self.assertEqual(has_fsdp, layer.zero > 0)
+        # What the class compares with the processes that were started.
+        config._validate_accelerator(types.SimpleNamespace(
+            multi_device=config.total_size > 1 and not has_fsdp, is_fsdp2=has_fsdp,
+            num_processes=int(variables["PARPLAN_DEVICE_COUNT"]), is_main_process=False,
+            distributed_type=DistributedType.FSDP if has_fsdp else DistributedType.MULTI_CPU))
         if has_fsdp:
             plugin = FullyShardedDataParallelPlugin()
             self.assertEqual(plugin.fsdp_version, 2)
-            self.assertIs(plugin.reshard_after_forward, True)
-            self.assertEqual(plugin.activation_checkpointing,
-                             strategy.get("recompute_level") == "RECOMPUTE_LEVEL_FULL")
+            self.assertIs(plugin.reshard_after_forward, layer.zero == 3)
+            self.assertEqual(plugin.activation_checkpointing, layer.recompute == "FULL")
+            # As the Accelerator does with this variable.
+            if variables["ACCELERATE_MIXED_PRECISION"] != "no":
+                plugin.set_mixed_precision(variables["ACCELERATE_MIXED_PRECISION"])
+            policy = plugin.mixed_precision_policy
+            self.assertEqual(policy.param_dtype if policy else None, TYPES.get(precision))
             # Either makes the joint axis over which parameters are sharded.
             self.assertTrue(config.dp_shard_enabled or config.cp_enabled)
-        return (level, tensor > 1, context > 1)
+        else:
+            self.assertEqual(variables["PARPLAN_RECOMPUTE"],
+                             "full" if layer.recompute == "FULL" else "none")
+        return (layer.zero, layer.tensor > 1, layer.context > 1)
 
     def test_refuses_sizes_that_the_exporter_never_writes(self):
         sizes = {"PARALLELISM_CONFIG_DP_REPLICATE_SIZE": "4", "PARALLELISM_CONFIG_TP_SIZE": "2"}
@@ -98,5 +135,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--planctl", required=True)
     parser.add_argument("--source", required=True)
+    parser.add_argument("--plans", required=True)
     FLAGS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])

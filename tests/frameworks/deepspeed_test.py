@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Gives configurations that planctl exported to DeepSpeed's own DeepSpeedConfig.
 
-usage: deepspeed_test.py --planctl PROGRAM --source FOLDER
+usage: deepspeed_test.py --planctl PROGRAM --source FOLDER --plans FOLDER
 
-Runs in a virtual environment with deepspeed, its dependencies and PyTorch. No process group is
+The second folder is what exported_plans wrote. Runs in a virtual environment with deepspeed, its dependencies and PyTorch. No process group is
 made: the class asks for the size of the world, which is that of the plan.
 """
 
@@ -20,6 +20,8 @@ import deepspeed.runtime.config as config_module
 import torch
 from deepspeed.runtime.config import DeepSpeedConfig
 from deepspeed.utils import logger
+
+from drawn_plans import drawn_plans
 
 FLAGS = None
 SPACE = "--space"
@@ -59,6 +61,14 @@ class Stages:
         return self.replicas
 
 
+def read(exported, devices):
+    """Returns the configuration as DeepSpeed reads it on so many ranks."""
+    config_module.dist = World(devices)
+    stages = exported.get("pipeline", {}).get("stages", 1)
+    mpu = Stages(devices // stages) if stages > 1 else None
+    return DeepSpeedConfig(json.loads(json.dumps(exported)), mpu)
+
+
 class DeepSpeedTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -87,19 +97,12 @@ class DeepSpeedTest(unittest.TestCase):
         if done.returncode != 0:
             raise AssertionError(f"{arguments}: {done.stderr}")
 
-    def read(self, exported, devices):
-        """Returns the configuration as DeepSpeed reads it on so many ranks."""
-        config_module.dist = World(devices)
-        stages = exported.get("pipeline", {}).get("stages", 1)
-        mpu = Stages(devices // stages) if stages > 1 else None
-        return DeepSpeedConfig(json.loads(json.dumps(exported)), mpu)
-
     def test_reads_the_batch_and_the_degrees_of_the_plan(self):
         seen = set()
         for exported, strategy, variables in self.exports:
             with self.subTest(exported=exported):
                 devices = variables["PARPLAN_DEVICE_COUNT"]
-                config = self.read(exported, devices)
+                config = read(exported, devices)
                 self.assertEqual(config.train_micro_batch_size_per_gpu,
                                  variables["PARPLAN_MICRO_BATCH_SIZE_PER_RANK"])
                 self.assertEqual(config.gradient_accumulation_steps,
@@ -135,7 +138,7 @@ class DeepSpeedTest(unittest.TestCase):
             names = {field.alias or name for name, field in type(model).model_fields.items()}
             self.assertLessEqual(set(zero), names)
             tensor = exported.get("tensor_parallel", {})
-            fields = type(self.read(exported, variables["PARPLAN_DEVICE_COUNT"])
+            fields = type(read(exported, variables["PARPLAN_DEVICE_COUNT"])
                           .tensor_parallel_config).model_fields
             self.assertLessEqual(set(tensor), set(fields))
             defaults = config_module.get_pipeline_config({})
@@ -147,12 +150,66 @@ class DeepSpeedTest(unittest.TestCase):
             if "train_batch_size" not in exported:
                 continue
             with self.assertRaises(AssertionError):
-                self.read(exported, 2 * variables["PARPLAN_DEVICE_COUNT"])
+                read(exported, 2 * variables["PARPLAN_DEVICE_COUNT"])
+
+
+class RandomPlansTest(unittest.TestCase):
+    def test_understands_every_random_plan(self):
+        logger.setLevel(logging.ERROR)
+        seen, count = set(), 0
+        for plan in drawn_plans(FLAGS.plans, "deepspeed"):
+            with self.subTest(plan=plan.folder.name):
+                exported = json.loads(plan.text("ds_config.json"))
+                seen.add(self.compare(exported, read(exported, plan.devices), plan))
+                count += 1
+        print(f"deepspeed: {count} plans read, {len(seen)} kinds", flush=True)
+        self.assertGreaterEqual(len(seen), 12, seen)
+
+    def compare(self, exported, config, plan):
+        """Compares what DeepSpeed reads with the plan; returns its axes."""
+        layer = plan.decoders()[0]
+        # One strategy for all layers, which recompute alike.
+        kinds = {(each.tensor, each.data, each.context, each.zero) for each in plan.layers}
+        self.assertEqual(len(kinds), 1)
+        self.assertEqual(len({each.recompute for each in plan.decoders()}), 1)
+        self.assertEqual(config.gradient_accumulation_steps, plan.micro_batches)
+        self.assertEqual(config.train_micro_batch_size_per_gpu, plan.micro_batch_per_rank())
+        # AutoTP's ranks that share samples are counted as well.
+        self.assertEqual(config.train_batch_size, plan.batch * layer.tensor)
+        self.assertEqual(config.zero_config.stage, layer.zero)
+        self.assertEqual(max(1, config.tensor_parallel_config.autotp_size), layer.tensor)
+        # deepspeed.initialize reads these two (deepspeed/__init__.py).
+        self.assertEqual(exported.get("sequence_parallel_size", 1), layer.context)
+        if layer.context > 1:
+            self.assertEqual(exported["data_parallel_size"], layer.data)
+            self.assertEqual(layer.context_kind, "ULYSSES")
+        experts = config.expert_parallel_config
+        spread = experts.autoep_size if experts and experts.enabled else 1
+        self.assertEqual(spread, max(each.experts for each in plan.layers))
+        self.assertEqual(config.bfloat16_config.enabled, plan.precision == "bf16")
+        self.assertEqual(config.float16_config.enabled, plan.precision == "fp16")
+        types = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+        self.assertEqual(config.communication_data_type, types[plan.precision])
+        recomputes = layer.recompute == "FULL"
+        stages = exported.get("pipeline", {}).get("stages", 1)
+        self.assertEqual(stages, plan.pipeline)
+        if stages > 1:
+            self.assertEqual(config.pipeline["stages"], plan.pipeline)
+            self.assertEqual(config.pipeline["activation_checkpoint_interval"], int(recomputes))
+            # `partition_method="type:..."` of the script gives stages equal numbers of layers.
+            counts = plan.stage_layer_counts()
+            self.assertEqual(set(counts[1:-1] + [counts[0] - 1, counts[-1] - 1]),
+                             {len(plan.decoders()) // stages})
+        else:
+            checkpoints = config.activation_checkpointing_config.number_checkpoints
+            self.assertEqual(checkpoints, len(plan.decoders()) if recomputes else None)
+        return (layer.zero, stages > 1, layer.tensor > 1, layer.context > 1, spread > 1)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--planctl", required=True)
     parser.add_argument("--source", required=True)
+    parser.add_argument("--plans", required=True)
     FLAGS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Gives strategy files that planctl exported to Galvatron's own reader.
 
-usage: galvatron_test.py --planctl PROGRAM --source FOLDER --packages FOLDER
+usage: galvatron_test.py --planctl PROGRAM --source FOLDER --packages FOLDER --plans FOLDER
 
-FOLDER of the packages holds the sources of Hetu-Galvatron 2.4.0, unpacked. Its reader needs PyTorch
+FOLDER of the plans is what exported_plans wrote, FOLDER of the packages holds the sources of Hetu-Galvatron 2.4.0, unpacked. Its reader needs PyTorch
 only for the number of ranks, and NumPy and SciPy not at all, so these are replaced; the functions
 that read and check a file, and make of it what each layer gets, are the package's.
 """
@@ -20,6 +20,8 @@ import types
 import unittest
 import warnings
 
+from drawn_plans import drawn_plans, layer_of
+
 FLAGS = None
 # Batch and further flags of each question about llama2-7b on eight devices.
 ONE_END = "all,-end-strategies,-per-layer"
@@ -31,8 +33,7 @@ QUESTIONS = [
     ("--batch", "64", "--space", "pipeline,zero-3,recompute-full"),
     ("--batch", "8", "--space", "ulysses,zero-3,recompute-full"),
 ]
-KINDS = {"SHARDING_LEVEL_NONE": "ddp", "SHARDING_LEVEL_GRADIENTS": "zero2",
-         "SHARDING_LEVEL_PARAMETERS": "zero3"}
+KINDS = {0: "ddp", 2: "zero2", 3: "zero3"}
 
 
 def module(name, **attributes):
@@ -66,8 +67,8 @@ def reader(devices):
 
 
 def layers_of(plan):
-    """Returns the stage and the strategy of each layer."""
-    return [(stage, run["strategy"]) for stage, content in enumerate(plan["stages"])
+    """Returns the layers of a plan of the contract."""
+    return [layer_of(stage, run) for stage, content in enumerate(plan["stages"])
             for run in content["layer_runs"] for _ in range(run.get("layer_count", 0))]
 
 
@@ -112,38 +113,67 @@ class GalvatronTest(unittest.TestCase):
             self.planctl("export", made, "--model", model, "--to", "galvatron", "--out", f"{out}/")
             plan = json.loads(made.read_text())
             layers = layers_of(plan)
-            decoders = layers[1:-1]
-            arguments, settings, whole = self.read(out / "galvatron_config.json", len(decoders), 8)
+            arguments, settings, whole = self.read(out / "galvatron_config.json",
+                                                   len(layers) - 2, 8)
             with self.subTest(question=question):
                 self.assertEqual(settings["pp_deg"], len(plan["stages"]))
                 self.assertEqual(arguments.global_train_batch_size,
                                  int(plan["global_batch_size"]))
                 self.assertEqual(arguments.chunks, int(plan["micro_batch_count"]))
-                self.assertEqual(settings["pp_ranks_enc"], [stage for stage, _ in decoders])
-                # Embedding, decoders, the last norm and the head, which are in two parts there.
-                for place, (stage, strategy) in enumerate([*layers, layers[-1]]):
-                    self.expect_layer(arguments, whole, place, stage, strategy)
-                    seen.add((whole["tp_sizes_whole"][place] > 1,
-                              whole["sp_sizes_whole"][place] > 1,
-                              whole["dp_types_whole"][place], len(plan["stages"]) > 1,
-                              whole["checkpoint_flags_whole"][place]))
+                seen |= self.expect_layers(arguments, settings, whole, layers)
         self.assertGreaterEqual(len(seen), 5, seen)
 
-    def expect_layer(self, arguments, whole, place, stage, strategy):
-        tensor = strategy.get("tensor_parallel_degree", 1)
-        context = strategy.get("context_parallel_degree", 1)
-        data = strategy.get("data_parallel_degree", 1)
-        self.assertEqual(whole["pp_ranks_whole"][place], stage)
-        self.assertEqual(whole["tp_sizes_whole"][place], tensor)
-        self.assertEqual(whole["sp_sizes_whole"][place], context)
-        self.assertEqual(whole["dp_sizes_whole"][place], data)
-        recomputes = strategy.get("recompute_level") == "RECOMPUTE_LEVEL_FULL"
-        self.assertEqual(whole["checkpoint_flags_whole"][place], int(recomputes))
-        if data == 1:
+    def test_understands_every_random_plan(self):
+        seen, read, rings = set(), 0, 0
+        for plan in drawn_plans(FLAGS.plans, "galvatron"):
+            with self.subTest(plan=plan.folder.name):
+                arguments, settings, whole = self.read(plan.folder / "galvatron_config.json",
+                                                       len(plan.decoders()), plan.devices)
+                self.assertEqual(settings["pp_deg"], plan.pipeline)
+                self.assertEqual(arguments.global_train_batch_size, plan.batch)
+                self.assertEqual(arguments.chunks, plan.micro_batches)
+                self.assertEqual(arguments.pipeline_type,
+                                 "gpipe" if plan.schedule == "GPIPE" else "pipedream_flush")
+                seen |= self.expect_layers(arguments, settings, whole, plan.layers)
+                has_ring = any(layer.context > 1 and layer.context_kind == "RING"
+                               for layer in plan.layers)
+                # This release has no rings, and its reader passes over their key in silence.
+                self.assertEqual("2.4.0 has no ring attention" in plan.text("README.txt"),
+                                 has_ring)
+                rings += has_ring
+                read += 1
+        print(f"galvatron: {read} plans read, {rings} of them with rings, which the release "
+              f"passes over; {len(seen)} kinds of layers", flush=True)
+        self.assertGreaterEqual(len(seen), 20, seen)
+        self.assertLessEqual(rings, read - 100)
+
+    def expect_layers(self, arguments, settings, whole, layers):
+        """Compares each layer; returns the kinds of strategies."""
+        seen = set()
+        self.assertEqual(settings["pp_ranks_enc"], [layer.stage for layer in layers[1:-1]])
+        # Embedding, decoders, the last norm and the head, which are in two parts there.
+        for place, layer in enumerate([*layers, layers[-1]]):
+            self.expect_layer(arguments, whole, place, layer)
+            seen.add((whole["tp_sizes_whole"][place] > 1, whole["sp_sizes_whole"][place] > 1,
+                      whole["dp_types_whole"][place], settings["pp_deg"] > 1,
+                      whole["checkpoint_flags_whole"][place]))
+        return seen
+
+    def expect_layer(self, arguments, whole, place, layer):
+        ring, ulysses = ((layer.context, 1) if layer.context_kind == "RING" else
+                         (1, layer.context))
+        self.assertEqual(whole["pp_ranks_whole"][place], layer.stage)
+        self.assertEqual(whole["tp_sizes_whole"][place], layer.tensor)
+        self.assertEqual(whole["sp_sizes_whole"][place], ulysses)
+        # The ranks of a ring are replicas to this release.
+        self.assertEqual(whole["dp_sizes_whole"][place], layer.data * ring)
+        self.assertEqual(whole["checkpoint_flags_whole"][place], int(layer.recompute == "FULL"))
+        self.assertEqual(whole["tp_consec_whole"][place], int(not layer.data_innermost))
+        if layer.data == 1:
             return
         # Type 1 shards parameters, type 0 is what the whole plan does.
         kind = "zero3" if whole["dp_types_whole"][place] == 1 else arguments.default_dp_type
-        self.assertEqual(kind, KINDS[strategy.get("sharding_level", "SHARDING_LEVEL_NONE")])
+        self.assertEqual(kind, KINDS[layer.zero])
 
     def test_refuses_what_was_not_exported(self):
         """The reader compares the file with the layers of the model and with its ranks."""
@@ -163,5 +193,6 @@ if __name__ == "__main__":
     parser.add_argument("--planctl", required=True)
     parser.add_argument("--source", required=True)
     parser.add_argument("--packages", required=True)
+    parser.add_argument("--plans", required=True)
     FLAGS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])

@@ -90,6 +90,31 @@ TEST(ReadExperts, FieldsOfPartsThatNoLayerHasChangeNothing) {
               HasSubstr("config.json: shared_moe_mode: is not known"));
 }
 
+// Ling-mini-2.0 of inclusionAI, whose `model_type` transformers does not know. Published are 16.26
+// billion parameters; by hand they are
+//   tables         2 * 157,184 * 2,048                                          643,825,664
+//   attention      20 * (2,048 * (16 + 2 * 4 + 16) * 128 + 2 * 128 + 2 * 2,048) 209,802,240
+//   dense layer    3 * 2,048 * 5,120                                             31,457,280
+//   expert layers  19 * (257 * 3 * 2,048 * 512 + 256 * (2,048 + 1))          15,370,556,160
+//   last norm                                                                         2,048
+TEST(ReadExperts, RouterBiasesOfBailingsMixturesAreRead) {
+  constexpr char kLing[] = R"({"architectures": ["BailingMoeV2ForCausalLM"],
+      "model_type": "bailing_moe", "attention_dropout": 0.0, "num_hidden_layers": 20,
+      "hidden_size": 2048, "intermediate_size": 5120, "eos_token_id": 156892,
+      "first_k_dense_replace": 1, "hidden_act": "silu", "max_position_embeddings": 32768,
+      "moe_intermediate_size": 512, "norm_topk_prob": true, "num_experts_per_tok": 8,
+      "num_attention_heads": 16, "num_experts": 256, "num_key_value_heads": 4,
+      "rope_theta": 600000, "rope_scaling": null, "tie_word_embeddings": false,
+      "torch_dtype": "bfloat16", "use_bias": false, "use_rmsnorm": true, "rms_norm_eps": 1e-06,
+      "head_dim": 128, "num_shared_experts": 1, "use_cache": true, "use_qkv_bias": false,
+      "embedding_dropout": 0.0, "output_dropout": 0.0, "vocab_size": 157184,
+      "partial_rotary_factor": 0.5, "router_dtype": "fp32",
+      "moe_router_enable_expert_bias": true, "routed_scaling_factor": 2.5, "n_group": 8,
+      "topk_group": 4, "use_qk_norm": true, "score_function": "sigmoid",
+      "moe_shared_expert_intermediate_size": 512})";
+  EXPECT_EQ(ParametersOf(kLing), 16255643392);
+}
+
 TEST(ReadExperts, NamesOfOtherFamiliesMeanTheSame) {
   const int64_t plain = ParametersOf(kMixture);
   for (const char* same : {

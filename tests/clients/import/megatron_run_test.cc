@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "clients/import/argument_list.h"
 #include "clients/import/hugging_face.h"
@@ -118,9 +119,11 @@ TEST(ImportMegatronRun, ReadsModelsAndPlansThatWereExported) {
     const ModelSpec model = DecoderModel(RandomMegatronModel(random));
     const Plan plan = PlanOf(RandomMegatronPlan(random, model), model);
     ASSERT_OK_AND_ASSIGN(const auto files, ExportMegatronPlan(plan, model, ExportFacts()));
+    // Experts that ranks split have it written.
+    const char* const bias =
+        absl::StrContains(files[0].text, "--disable-bias-linear") ? "" : "--disable-bias-linear ";
     ASSERT_OK_AND_ASSIGN(const MegatronRunImport run,
-                         ReadRun(absl::StrCat(files[0].text,
-                                              "--normalization RMSNorm --disable-bias-linear "
+                         ReadRun(absl::StrCat(files[0].text, "--normalization RMSNorm ", bias,
                                               "--position-embedding-type rope"),
                                  plan.device_count));
     ASSERT_OK_AND_ASSIGN(const ModelSpec again, ModelFromProto(run.model));
@@ -393,6 +396,17 @@ TEST(ImportMegatronRun, RefusesBadInput) {
   refuse(absl::StrCat("torchrun pretrain_gpt.py ", kLlama,
                       "--pipeline-model-parallel-layout $LAYOUT --pipeline-model-parallel-size 2"),
          "is `$LAYOUT`, which the file does not set", 8, "run.sh");
+  // Recipes of Megatron-Bridge and what starts them.
+  refuse(
+      "from megatron.bridge.recipes.llama import llama3_8b_pretrain_config\n"
+      "cfg = llama3_8b_pretrain_config()\ncfg.model.tensor_model_parallel_size = 2\n",
+      "recipe.py: megatron.bridge: is a recipe of Megatron-Bridge, whose Python is not run here; "
+      "let the script call to_yaml(",
+      8, "recipe.py");
+  refuse(
+      "torchrun --nproc_per_node=8 scripts/training/run_recipe.py "
+      "--recipe llama3_8b_pretrain_config model.tensor_model_parallel_size=2",
+      "run.sh: run_recipe.py: is a recipe of Megatron-Bridge", 8, "run.sh");
   // YAML.
   refuse("a: 1", "must have a map MODEL_ARGS", 8, "a.yaml");
   refuse("MODEL_ARGS:\n  size: 1", "MODEL_ARGS.size: must be an argument", 8, "a.yaml");
