@@ -103,6 +103,14 @@ class Service : public v1::ExecutionService::Service {
     return Answer(request->name(), execution);
   }
 
+  grpc::Status ListExecutions(grpc::ServerContext*, const v1::ListExecutionsRequest*,
+                              v1::ListExecutionsResponse*) override {
+    return grpc::Status(grpc::StatusCode::UNIMPLEMENTED,
+                        "this sidecar keeps the reports of its own job on the way to the server "
+                        "and lists no executions; ask the server for those of a plan "
+                        "(`planctl`), or this sidecar for one by its name (GetExecution)");
+  }
+
  private:
   // Stores the windows of `batch` and empties it. Does nothing if there are none: a stream without
   // windows is no sign of the execution that it names.

@@ -17,7 +17,8 @@ namespace parplan::sidecar {
 
 // ExecutionService at `unix:PATH` while this object lives: a program that reports to a server can
 // report here. A report answered with OK is on disk. Executions have the journal's names, and
-// `GetExecution` answers from the journal; `ListExecutions` is not implemented. Calls return the
+// `GetExecution` answers from the journal; `ListExecutions` returns UNIMPLEMENTED with a message
+// that says whom to ask, because the journal has only what its own job reported. Calls return the
 // errors of WindowJournal, and INVALID_ARGUMENT for a window that lacks a duration or lacks steps,
 // a rank or step below 0, and a message that names another execution than an earlier one of its
 // stream (it may name none), as codes and messages without an `ErrorDetail`. Windows before a

@@ -220,12 +220,9 @@ std::string ReasonOfEnd(const SlurmConfig& config, const JobFacts& job) {
   std::string code;
   const absl::StatusOr<std::string> text =
       OutputOf({Tool(config, "scontrol"), "show", "job", job.slurm_name});
-  if (text.ok()) {
-    for (const absl::string_view line : absl::StrSplit(RecordOfJob(*text, job.job_id), '\n')) {
-      if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "Requeue=")) {
-        code = FieldOf(line, "ExitCode");
-      }
-    }
+  if (text.ok() && OnlyLine(*text, "JobId=").ok()) {
+    const absl::StatusOr<absl::string_view> line = OnlyLine(*text, "Requeue=");
+    if (line.ok()) code = FieldOf(*line, "ExitCode");
   }
   return absl::StrCat("Slurm job ", job.job_id, " has ended",
                       code.empty() ? "" : absl::StrCat(" (exit code and signal ", code, ")"),

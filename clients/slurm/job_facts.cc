@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -92,6 +93,14 @@ absl::StatusOr<std::vector<std::string>> ExpandOne(absl::string_view text) {
   return names;
 }
 
+absl::Status LooksLikeFacts(absl::string_view start) {
+  return FieldError(
+      Reason::kSpecInvalid, "name of the job",
+      absl::StrCat("must hold no line that begins with `", start,
+                   "`, nor must its comment or another text, because scontrol reports facts about "
+                   "the job by such lines; give it another one, for example with --job-name"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ExpandHosts(absl::string_view host_list) {
@@ -152,7 +161,6 @@ absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup) {
     return std::string(value == nullptr ? "" : value);
   };
   JobFacts job;
-  job.job_name = text("SLURM_JOB_NAME");
   job.job_id = text("SLURM_JOB_ID");
   // It becomes part of paths.
   if (job.job_id.empty() || job.job_id.size() > 20 ||
@@ -189,21 +197,21 @@ absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup) {
   return job;
 }
 
-absl::string_view RecordOfJob(absl::string_view scontrol_text, absl::string_view job_id) {
-  constexpr absl::string_view kStart = "JobId=";
-  size_t begin = 0;
-  while (begin < scontrol_text.size()) {
-    const size_t next = scontrol_text.find(absl::StrCat("\n", kStart), begin);
-    const size_t end = next == absl::string_view::npos ? scontrol_text.size() : next + 1;
-    const absl::string_view record = scontrol_text.substr(begin, end - begin);
-    absl::string_view rest = record;
-    if (absl::ConsumePrefix(&rest, kStart) && absl::ConsumePrefix(&rest, job_id) &&
-        (rest.empty() || absl::ascii_isspace(rest.front()))) {
-      return record;
+absl::StatusOr<absl::string_view> OnlyLine(absl::string_view scontrol_text,
+                                           absl::string_view start) {
+  absl::string_view found;
+  for (absl::string_view line : absl::StrSplit(scontrol_text, '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (!absl::StartsWith(line, start)) continue;
+    if (!found.empty()) {
+      return LooksLikeFacts(start);
     }
-    begin = end;
+    found = line;
   }
-  return "";
+  if (found.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("scontrol reports no `", start, "`"));
+  }
+  return found;
 }
 
 std::string FieldOf(absl::string_view scontrol_text, absl::string_view name) {
@@ -217,39 +225,34 @@ std::string FieldOf(absl::string_view scontrol_text, absl::string_view name) {
 
 absl::Status AddJobDetails(absl::string_view scontrol_text, absl::string_view node_list,
                            JobFacts& job) {
-  if (std::any_of(job.job_name.begin(), job.job_name.end(), absl::ascii_iscntrl)) {
-    return FieldError(Reason::kSpecInvalid, "SLURM_JOB_NAME",
-                      "must hold no line breaks nor other control characters, which would look "
-                      "like facts about the job; give it another name with --job-name");
+  PARPLAN_ASSIGN_OR_RETURN(const absl::string_view first, OnlyLine(scontrol_text, "JobId="));
+  if (FieldOf(first, "JobId") != job.job_id) {
+    return absl::InvalidArgumentError(absl::StrCat("scontrol does not report job ", job.job_id));
   }
-  // The name is on the first line. What else a user may
-  // write freely, such as the command and comments, comes after the nodes, and is not read.
-  std::map<std::string, std::vector<GresCount>> gres;
-  for (absl::string_view line : absl::StrSplit(RecordOfJob(scontrol_text, job.job_id), '\n')) {
-    line = absl::StripAsciiWhitespace(line);
-    if (absl::StartsWith(line, "MinCPUsNode=") || absl::StartsWith(line, "Features=")) break;
-    if (absl::StartsWith(line, "Requeue=")) {
-      (void)absl::SimpleAtoi(FieldOf(line, "Restarts"), &job.restart_count);
-    } else if (absl::StartsWith(line, "RunTime=")) {
-      job.time_limit = ParseTimeLimit(FieldOf(line, "TimeLimit"));
-    } else if (absl::StartsWith(line, "SubmitTime=")) {
-      job.submit_time = FieldOf(line, "SubmitTime");
-    } else if (absl::StartsWith(line, "Nodes=")) {
-      PARPLAN_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                               ExpandHosts(FieldOf(line, "Nodes")));
-      PARPLAN_ASSIGN_OR_RETURN(const std::vector<GresCount> found,
-                               ParseGres(FieldOf(line, "GRES")));
-      for (const std::string& name : names) {
-        if (!gres.emplace(name, found).second) {
-          return absl::InvalidArgumentError(absl::StrCat("scontrol names ", name, " twice"));
-        }
-      }
-    }
-  }
+  PARPLAN_ASSIGN_OR_RETURN(const absl::string_view requeue, OnlyLine(scontrol_text, "Requeue="));
+  PARPLAN_ASSIGN_OR_RETURN(const absl::string_view run_time, OnlyLine(scontrol_text, "RunTime="));
+  PARPLAN_ASSIGN_OR_RETURN(const absl::string_view submit, OnlyLine(scontrol_text, "SubmitTime="));
+  (void)absl::SimpleAtoi(FieldOf(requeue, "Restarts"), &job.restart_count);
+  job.time_limit = ParseTimeLimit(FieldOf(run_time, "TimeLimit"));
+  job.submit_time = FieldOf(submit, "SubmitTime");
   const absl::StatusOr<std::vector<std::string>> listed = ExpandHosts(node_list);
   if (!listed.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("SLURM_JOB_NODELIST: ", listed.status().message()));
+  }
+  const std::set<std::string> mine(listed->begin(), listed->end());
+  // Scontrol reports every node of the job, so a line that a user made up about one of them is the
+  // second about it. Other nodes do not count.
+  std::map<std::string, std::vector<GresCount>> gres;
+  for (absl::string_view line : absl::StrSplit(scontrol_text, '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (!absl::StartsWith(line, "Nodes=")) continue;
+    PARPLAN_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                             ExpandHosts(FieldOf(line, "Nodes")));
+    PARPLAN_ASSIGN_OR_RETURN(const std::vector<GresCount> found, ParseGres(FieldOf(line, "GRES")));
+    for (const std::string& name : names) {
+      if (mine.contains(name) && !gres.emplace(name, found).second) return LooksLikeFacts("Nodes=");
+    }
   }
   job.nodes.clear();
   for (const std::string& name : *listed) {

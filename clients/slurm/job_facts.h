@@ -65,8 +65,6 @@ struct JobFacts {
   // whose last task has the id of the whole array; `100+1` for a part of a heterogeneous job, whose
   // first part has the id of the whole job.
   std::string slurm_name;
-  // The name that its user gave it, in the prolog of the controller; empty elsewhere.
-  std::string job_name;
   int64_t restart_count = 0;
   // The time at which the job was submitted, in the words of scontrol; makes request ids unique if
   // job ids are used again.
@@ -78,31 +76,38 @@ struct JobFacts {
   JobWishes wishes;
 };
 
-// Reads the job's ids, name, number of restarts and wishes (SPANK_PARPLAN_*) from the environment
-// of a prolog or an epilog. INVALID_ARGUMENT (SPEC_INVALID) naming SLURM_JOB_ID if that is no
-// number of 1 to 20 digits; other variables that are missing, or should be a number and are not,
-// count as not given.
+// Reads the job's ids, number of restarts and wishes (SPANK_PARPLAN_*) from the environment of a
+// prolog or an epilog. INVALID_ARGUMENT (SPEC_INVALID) naming SLURM_JOB_ID if that is no number of
+// 1 to 20 digits; other variables that are missing, or should be a number and are not, count as not
+// given.
 absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup);
 
-// Returns the record of the job with this id in the output of `scontrol show job`, which prints
-// all jobs of an array or a heterogeneous job if one of them has the id. Empty if there is none.
-absl::string_view RecordOfJob(absl::string_view scontrol_text, absl::string_view job_id);
+// Returns the line that begins with `start`, without the spaces around it, in the output of
+// `scontrol show job` for one job. INVALID_ARGUMENT (SPEC_INVALID) if there are several: scontrol
+// prints names, comments and paths as they are, with line breaks, so another one than the first may
+// be the true one. INVALID_ARGUMENT without a reason if there is none.
+//
+// The text is read because no other form has all facts: scontrol of Slurm 22.05 has no `--json`,
+// `squeue --json` prints all jobs of the cluster, and other formats of squeue lack the GRES of each
+// node.
+absl::StatusOr<absl::string_view> OnlyLine(absl::string_view scontrol_text,
+                                           absl::string_view start);
 
 // Parses the time limit of a job, `DAYS-HH:MM:SS` or `HH:MM:SS`; infinite for everything else, such
 // as `UNLIMITED`.
 absl::Duration ParseTimeLimit(absl::string_view text);
 
 // Fills in restarts, times, nodes and their GRES of `job.job_id` from the output of `scontrol show
-// job -d`. `node_list` is SLURM_JOB_NODELIST, which gives the order of the nodes. INVALID_ARGUMENT
-// if one of the two is malformed, scontrol names a node twice, or it does not name one of
-// `node_list`; `job` is then half filled. These errors have no reason. INVALID_ARGUMENT
-// (SPEC_INVALID) naming SLURM_JOB_NAME for a `job_name` with control characters: a line break in it
-// would begin a line of facts that the user made up.
+// job -d` for `job.slurm_name`. `node_list` is SLURM_JOB_NODELIST, which gives the order of the
+// nodes. Whatever a user writes into the name of the job, its comment or another text, the facts
+// are those of Slurm, or there is an error: INVALID_ARGUMENT (SPEC_INVALID) for a text with a line
+// that looks like one of those facts (`OnlyLine`). INVALID_ARGUMENT without a reason if one of the
+// two is malformed, a fact is missing, or a node of `node_list` is. `job` is then half filled.
 absl::Status AddJobDetails(absl::string_view scontrol_text, absl::string_view node_list,
                            JobFacts& job);
 
 // Returns the value of `name=` in the output of scontrol, up to the next space; empty if there is
-// none. Only for fields that stand before those with texts of users.
+// none. Only for lines without texts of users, and for nodes, which have none.
 std::string FieldOf(absl::string_view scontrol_text, absl::string_view name);
 
 }  // namespace parplan::slurm

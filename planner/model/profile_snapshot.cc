@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -35,6 +38,18 @@ auto KeyOf(const CollectivePoint& point) {
 
 auto KeyOf(const OptimizerPoint& point) {
   return std::make_tuple(point.optimizer, point.precision, point.parameter_count);
+}
+
+// Returns fields in which most layers differ that are not the same. Layers with different keys are
+// different layers; those with equal ones may be too.
+auto RoughKeyOf(const MeasuredLayer& layer) {
+  const LayerDefinition& definition = layer.definition;
+  return std::make_tuple(
+      layer.precision, definition.kind, definition.hidden_size, definition.attention_head_count,
+      definition.key_value_head_count, definition.feed_forward_size, definition.vocabulary_size,
+      definition.parameter_count, definition.expert_count, definition.attention_window,
+      definition.opaque.has_value() ? definition.opaque->kept_bytes_per_sample : 0,
+      definition.state_space.has_value() ? definition.state_space->inner_size : 0);
 }
 
 // Sorts by key. Returns false if two points have the same key.
@@ -124,17 +139,19 @@ absl::StatusOr<ProfileSnapshot> ProfileSnapshot::Create(Content content) {
   if (content.context_memory.has_value() && *content.context_memory < Bytes()) {
     return ProfileError("context_memory_bytes", "must not be negative");
   }
-  for (size_t i = 0; i < content.layers.size(); ++i) {
-    MeasuredLayer& layer = content.layers[i];
+  // Comparing each layer with all before it took three quarters of the first question about a
+  // profile of 10,000 layers.
+  std::map<decltype(RoughKeyOf(MeasuredLayer())), std::vector<const MeasuredLayer*>> alike;
+  for (MeasuredLayer& layer : content.layers) {
     const std::string field = absl::StrCat("layer `", layer.definition.layer_definition_id, "`");
-    for (size_t j = 0; j < i; ++j) {
-      if (content.layers[j].precision == layer.precision &&
-          SameLayer(content.layers[j].definition, layer.definition)) {
-        return ProfileError(field,
-                            absl::StrCat("is the same as `",
-                                         content.layers[j].definition.layer_definition_id, "`"));
+    std::vector<const MeasuredLayer*>& earlier = alike[RoughKeyOf(layer)];
+    for (const MeasuredLayer* const other : earlier) {
+      if (SameLayer(other->definition, layer.definition)) {
+        return ProfileError(
+            field, absl::StrCat("is the same as `", other->definition.layer_definition_id, "`"));
       }
     }
+    earlier.push_back(&layer);
     for (size_t k = 0; k < layer.timings.size(); ++k) {
       PARPLAN_RETURN_IF_ERROR(
           CheckTiming(layer.timings[k], absl::StrCat(field, ".layer_timings[", k, "]")));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,28 @@
 #include "server/core/stored_message.h"
 
 namespace parplan {
+namespace {
+
+// Drops profiles that are hidden by a newer one of the same shape, which matters for those without
+// a stored coverage. REQUIRES: newest first.
+void DropHidden(std::vector<ProfileRecord>& profiles) {
+  std::set<std::string> shapes;
+  const auto is_hidden = [&shapes](const ProfileRecord& record) {
+    std::optional<std::string> shape = StoredProfileShape(record.bytes);
+    return shape.has_value() && !shapes.insert(*std::move(shape)).second;
+  };
+  // A loop instead of std::remove_if, whose predicate may be called in any order.
+  size_t kept = 0;
+  for (size_t i = 0; i < profiles.size(); ++i) {
+    if (is_hidden(profiles[i])) continue;
+    if (kept != i) profiles[kept] = std::move(profiles[i]);
+    ++kept;
+  }
+  profiles.resize(kept);
+}
+
+}  // namespace
+
 ProfileKeeper::ProfileKeeper(Store& store, const Clock& clock, Observer& observer,
                              const Limits& limits, CallGuard& guard, QuotaKeeper& quotas)
     : store_(store),
@@ -107,6 +130,7 @@ absl::StatusOr<ProfileKeeper::LoadedSnapshot> ProfileKeeper::Load(absl::string_v
                                                                   int devices_per_node,
                                                                   absl::string_view runtime_id) {
   PARPLAN_ASSIGN_OR_RETURN(ProfileSet set, store_.SnapshotProfiles(cluster));
+  DropHidden(set.profiles);
   const bool any = std::any_of(
       set.profiles.begin(), set.profiles.end(),
       [device_kind](const ProfileRecord& record) { return record.device_kind == device_kind; });
@@ -160,6 +184,7 @@ absl::Status ProfileKeeper::ReportKinds() {
 
 absl::StatusOr<std::vector<StoredKind>> ProfileKeeper::KindsOf(const std::string& cluster) {
   PARPLAN_ASSIGN_OR_RETURN(ProfileSet set, store_.SnapshotProfiles(cluster));
+  DropHidden(set.profiles);
   std::map<std::pair<std::string, int>, absl::Time> newest;
   v1::Profile profile;
   for (ProfileRecord& record : set.profiles) {
@@ -175,14 +200,27 @@ absl::StatusOr<std::vector<StoredKind>> ProfileKeeper::KindsOf(const std::string
 }
 
 absl::StatusOr<bool> ProfileKeeper::CoverOldProfiles() {
+  // Lets a question that reads profiles have the disk and the processors first. It does not wait
+  // for this.
+  { const std::lock_guard<std::mutex> no_load(load_mutex_); }
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<ProfileRecord> profiles,
                            store_.ProfilesWithoutCoverage());
   if (profiles.empty()) return false;
   std::map<std::string, std::string> coverages;
+  std::map<std::string, std::string> coverage_of_shape;
   for (const ProfileRecord& record : profiles) {
+    const std::optional<std::string> shape = StoredProfileShape(record.bytes);
+    std::string& coverage = coverages[record.name];
+    if (shape.has_value()) coverage = coverage_of_shape[*shape];
+    if (!coverage.empty()) continue;
     absl::StatusOr<v1::Profile> profile = ParseStored<v1::Profile>(record.bytes, record.name);
-    // A profile that cannot be read replaces no other, so its coverage is one of its own.
-    coverages[record.name] = profile.ok() ? ProfileCoverage(*std::move(profile)) : record.name;
+    if (!profile.ok()) {
+      // It replaces no other, so its coverage is one of its own.
+      coverage = record.name;
+      continue;
+    }
+    coverage = ProfileCoverage(*std::move(profile));
+    if (shape.has_value()) coverage_of_shape[*shape] = coverage;
   }
   PARPLAN_RETURN_IF_ERROR(store_.SetCoverages(coverages));
   return true;

@@ -134,13 +134,14 @@ class ProfileKeeper {
   // of proto/wire). FAILED_PRECONDITION (PROFILE_MISSING) if nothing fits, listing the kinds of
   // node that have been measured; DATA_LOSS (STORE_UNAVAILABLE) also for a stored profile that
   // breaks a rule of this release. Reads one row of the store, and the profiles that count if the
-  // pointer is another; one caller at a time reads.
+  // pointer is another; one caller at a time reads. Of profiles without a coverage
+  // (`CoverOldProfiles`) all are read, and the newest of each shape is decoded.
   absl::StatusOr<SnapshotHandle> Snapshot(absl::string_view cluster, absl::string_view device_kind,
                                           int devices_per_node, absl::string_view runtime_id);
 
   // Finds the coverage (`ProfileRecord::coverage`) of a page of the profiles that a release before
-  // this one stored, each of which counts in snapshots until then. Returns whether there were any,
-  // so that the next call may find more.
+  // this one stored, each of which counts in snapshots until then. Waits for a snapshot that is
+  // being read. Returns whether there were any, so that the next call may find more.
   absl::StatusOr<bool> CoverOldProfiles();
 
   // Reports to the observer what each cluster has stored, if that changed since the last report.

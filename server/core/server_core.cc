@@ -63,8 +63,12 @@ absl::Status ServerCore::Maintain() {
   first.Update(CheckWriting(/*always=*/true));
   bool has_more = false;
   first.Update(Repeat([this] { return executions_.FailSilent(); }, has_more));
-  first.Update(Repeat([this] { return profiles_.CoverOldProfiles(); }, has_more));
-  first.Update(profiles_.ReportKinds());
+  bool has_uncovered = false;
+  first.Update(Repeat([this] { return profiles_.CoverOldProfiles(); }, has_uncovered));
+  // Until all have a coverage the report would read each profile, while callers ask their first
+  // questions after an upgrade.
+  if (!has_uncovered) first.Update(profiles_.ReportKinds());
+  has_more = has_more || has_uncovered;
   if (const auto confirmed = clock_check_.ConfirmedNow(); confirmed.has_value()) {
     const absl::Time now = *confirmed;
     // Plans after their executions, which keep them.

@@ -63,14 +63,14 @@ class ServerCore {
 
   // Makes a new signing key if the old ones end soon, looks whether a key signs (`CheckSigning`)
   // and whether changes can be stored (`CheckWriting`), marks executions as failed that are silent
-  // for too long, finds the coverage of old profiles (`ProfileKeeper::CoverOldProfiles`), and
-  // reports keys and stored kinds of nodes to the observer. Deletes executions that ended long ago
-  // (`Limits::execution_retention`) and plans that expired long ago (`kExpiredPlanRetention`) and
-  // have no executions, if the time of day is confirmed (`ClockCheck`), so never at the first call.
-  // To be called at start and every `maintenance_interval`, by one thread; waits for the disk.
-  // Returns the first error, of the key store or the store, after the other tasks were tried as
-  // well. A task with many records ends after a few transactions, and after the one in progress
-  // once `StopTaking` was called.
+  // for too long, finds the coverage of old profiles (`ProfileKeeper::CoverOldProfiles`), reports
+  // keys to the observer, and stored kinds of nodes once all coverages are found. Deletes
+  // executions that ended long ago (`Limits::execution_retention`) and plans that expired long ago
+  // (`kExpiredPlanRetention`) and have no executions, if the time of day is confirmed
+  // (`ClockCheck`), so never at the first call. To be called at start and every
+  // `maintenance_interval`, by one thread; waits for the disk. Returns the first error, of the key
+  // store or the store, after the other tasks were tried as well. A task with many records ends
+  // after a few transactions, and after the one in progress once `StopTaking` was called.
   absl::Status Maintain();
   // Returns whether the last `Maintain` left records that the next one need not wait to work on.
   bool has_more_to_maintain() const { return has_more_to_maintain_; }

@@ -234,11 +234,13 @@ class SidecarCases:
         assert "expired" in refused["message"], refused
         sidecar.send(signal.SIGTERM)
         code = sidecar.wait()
-        (ended,) = [json.loads(line) for line in sidecar.log().splitlines()
-                    if '"event":"ended"' in line]
+        # The counts, and why its exit code is another than 0.
+        ended, why = [json.loads(line) for line in sidecar.log().splitlines()
+                      if '"event":"ended"' in line]
         say(f"  a plan that expired while the server was away: 40 of 40 windows arrived; of a job "
             f"that began after it {ended['refused']} were refused, exit code {code}")
         assert code == 5 and ended["forwarded"] == "40" and int(ended["refused"]) > 0, ended
+        assert why["reason"] == "EXECUTION_STATE" and "*.refused" in why["message"], why
         assert len(executions()) == 1
 
 

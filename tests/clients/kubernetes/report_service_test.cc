@@ -93,6 +93,15 @@ class ReportServiceTest : public testing::Test {
   v1::ReportMetricsResponse response_;
 };
 
+TEST_F(ReportServiceTest, SaysWhoListsExecutions) {
+  grpc::ClientContext context;
+  v1::ListExecutionsResponse response;
+  const grpc::Status status =
+      stub_->ListExecutions(&context, v1::ListExecutionsRequest(), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), testing::HasSubstr("ask the server"));
+}
+
 TEST_F(ReportServiceTest, KeepsWindowsAndShowsThemToTheObserver) {
   const std::vector<v1::MeasuredWindow> windows = Windows({0, 10});
   // Only the first message must name the execution.

@@ -4,9 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <random>
 #include <string>
-#include <tuple>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan::slurm {
@@ -126,7 +132,7 @@ TEST(JobFromEnvironment, RefusesIdsThatAreNoNumbers) {
 }
 
 // The form in which Slurm 22.05 prints it.
-constexpr char kScontrol[] = R"(JobId=17 JobName=train Nodes=n[1-9] GRES=gpu:h200:800 Restarts=7
+constexpr char kScontrol[] = R"(JobId=17 JobName=NAME
    UserId=root(0) GroupId=root(0) MCS_label=N/A
    JobState=CONFIGURING Reason=None Dependency=(null)
    RunTime=00:00:00 TimeLimit=2-03:00:30 TimeMin=N/A
@@ -137,12 +143,19 @@ constexpr char kScontrol[] = R"(JobId=17 JobName=train Nodes=n[1-9] GRES=gpu:h20
      Nodes=m1 CPU_IDs=0 Mem=0 GRES=gpu:a100:4(IDX:0-3)
      Nodes=n[1-2] CPU_IDs=0-1 Mem=0 GRES=gpu:h200:8(IDX:0-7)
    MinCPUsNode=1 MinMemoryNode=0 MinTmpDiskNode=0
+   Command=/x
+   Comment=TEXT
+   Power=
 )";
 
-// Whatever a user writes into the name of the job.
+std::string Record(const std::string& name, const std::string& comment = "") {
+  return absl::StrReplaceAll(kScontrol, {{"NAME", name}, {"TEXT", comment}});
+}
+
 TEST(AddJobDetails, ReadsNodesInTheOrderOfTheList) {
   JobFacts job = {.job_id = "17"};
-  ASSERT_OK(AddJobDetails(kScontrol, "n[1-2],m1", job));
+  ASSERT_OK(
+      AddJobDetails(Record("train Nodes=n[1-9] GRES=gpu:h200:800 Restarts=7"), "n[1-2],m1", job));
   EXPECT_EQ(job.restart_count, 3);
   EXPECT_EQ(job.submit_time, "2026-11-22T01:00:00");
   EXPECT_EQ(job.time_limit, absl::Hours(51) + absl::Seconds(30));
@@ -153,57 +166,96 @@ TEST(AddJobDetails, ReadsNodesInTheOrderOfTheList) {
   EXPECT_THAT(job.nodes[2].gres, ElementsAre(GresCount{"gpu:a100", 4}));
 }
 
-// A name that makes up the rest of a record, and hides the true one behind another.
-TEST(AddJobDetails, RefusesANameThatLooksLikeFacts) {
-  JobFacts job = {.job_id = "17"};
-  job.job_name =
-      "x\n   RunTime=00:00:00 TimeLimit=30-00:00:00\n     Nodes=n1 GRES=gpu:h200:64\nJobId=1";
-  const std::string text = "JobId=17 JobName=" + job.job_name + " JobName=x\n   Requeue=1\n" +
-                           "     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:h200:1(IDX:0)\n";
-  EXPECT_THAT(AddJobDetails(text, "n1", job),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("SLURM_JOB_NAME")));
+// Names that make up the rest of a record, and hide the true one behind another. The name in the
+// environment may be an older one: whoever owns a job may rename it at any time.
+TEST(AddJobDetails, RefusesTextsThatLookLikeFacts) {
+  const std::string whole =
+      "x\n   Requeue=1 Restarts=9\n   RunTime=00:00:00 TimeLimit=30-00:00:00\n   SubmitTime=now\n"
+      "     Nodes=n[1-2],m1 CPU_IDs=0 Mem=0 GRES=gpu:h200:64\n   MinCPUsNode=1\nJobId=1";
+  for (const std::string& text :
+       {whole, std::string("x\n     Nodes=n1 GRES=gpu:h200:64"), std::string("x\n\t Requeue=1"),
+        std::string("x\r\n   RunTime=00:00:00"), std::string("x\nJobId=17 JobName=x")}) {
+    JobFacts job = {.job_id = "17"};
+    EXPECT_THAT(AddJobDetails(Record(text), "n[1-2],m1", job),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--job-name")))
+        << text;
+    EXPECT_THAT(AddJobDetails(Record("x", text), "n[1-2],m1", job),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--job-name")))
+        << text;
+  }
 }
 
-// Comments and commands come later.
-TEST(AddJobDetails, ReadsNothingBehindTheNodes) {
-  JobFacts job = {.job_id = "17"};
-  const std::string text = std::string(kScontrol) +
-                           "   Command=/x\n   RunTime=00:00:00 TimeLimit=30-00:00:00\n"
-                           "   Requeue=1 Restarts=9\n";
-  ASSERT_OK(AddJobDetails(text, "n[1-2],m1", job));
-  EXPECT_EQ(job.time_limit, absl::Hours(51) + absl::Seconds(30));
-  EXPECT_EQ(job.restart_count, 3);
+TEST(AddJobDetails, TakesOtherNamesAndComments) {
+  for (const std::string text : {"", "two\nlines", "x\n     Nodes=n9 GRES=gpu:h200:64", "\"a' $(b)",
+                                 "x Requeue=1 Restarts=9 JobId=1", "\n", "x\nMinCPUsNode=1"}) {
+    JobFacts job = {.job_id = "17"};
+    ASSERT_OK(AddJobDetails(Record(text, text), "n[1-2],m1", job)) << text;
+    EXPECT_EQ(job.restart_count, 3) << text;
+    EXPECT_THAT(job.nodes[0].gres, ElementsAre(GresCount{"gpu:h200", 8})) << text;
+  }
+}
+
+// Texts of pieces of records and whatever separates these. The facts are the true ones, or there is
+// an error.
+TEST(AddJobDetails, NoNameChangesTheFacts) {
+  const std::vector<std::string> pieces = {"JobId=17",
+                                           "JobId=1 JobName=y",
+                                           "   UserId=root(0)",
+                                           "   RunTime=00:00:00 TimeLimit=30-00:00:00",
+                                           "TimeLimit=30-00:00:00",
+                                           "   Requeue=1 Restarts=9 ExitCode=1:0",
+                                           "Restarts=9",
+                                           "   SubmitTime=2030-01-01T00:00:00",
+                                           "     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:h200:64",
+                                           "     Nodes=n[1-2],m1 GRES=gpu:h200:64",
+                                           "GRES=gpu:h200:64",
+                                           "   MinCPUsNode=1",
+                                           "   Features=(null)",
+                                           "x"};
+  const std::vector<std::string> separators = {"\n", "\n\n", " ", "\r\n", "\n\t", ""};
+  std::mt19937 random(1);
+  const auto pick = [&random](const std::vector<std::string>& from) {
+    return from[std::uniform_int_distribution<size_t>(0, from.size() - 1)(random)];
+  };
+  int read_count = 0;
+  for (int round = 0; round < 5000; ++round) {
+    std::string texts[2];
+    for (std::string& text : texts) {
+      for (unsigned i = random() % 6; i > 0; --i) text += pick(pieces) + pick(separators);
+    }
+    JobFacts job = {.job_id = "17"};
+    if (!AddJobDetails(Record(texts[0], texts[1]), "n[1-2],m1", job).ok()) continue;
+    ++read_count;
+    ASSERT_EQ(job.restart_count, 3) << texts[0] << "|" << texts[1];
+    ASSERT_EQ(job.submit_time, "2026-11-22T01:00:00") << texts[0] << "|" << texts[1];
+    ASSERT_EQ(job.time_limit, absl::Hours(51) + absl::Seconds(30));
+    ASSERT_EQ(job.nodes.size(), 3);
+    ASSERT_THAT(job.nodes[0].gres, ElementsAre(GresCount{"gpu:h200", 8}));
+    ASSERT_THAT(job.nodes[2].gres, ElementsAre(GresCount{"gpu:a100", 4}));
+  }
+  EXPECT_GT(read_count, 500);
 }
 
 TEST(AddJobDetails, NodesWithoutDetailsAreAnError) {
   JobFacts job = {.job_id = "17"};
-  EXPECT_THAT(AddJobDetails(kScontrol, "n[1-3]", job).message(), HasSubstr("n3"));
+  EXPECT_THAT(AddJobDetails(Record("x"), "n[1-3]", job).message(), HasSubstr("n3"));
 }
 
-// Tasks of one array on one node; the array's own id is that of its last task.
-constexpr char kArray[] = R"(JobId=100 ArrayJobId=100 ArrayTaskId=2 JobName=JobId=101
-   Requeue=1 Restarts=2 BatchFlag=1 Reboot=0 ExitCode=0:0
-     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:h200:1(IDX:2)
-
-JobId=1011 ArrayJobId=100 ArrayTaskId=1 JobName=train
-   Requeue=1 Restarts=5 BatchFlag=1 Reboot=0 ExitCode=0:0
-     Nodes=n1 CPU_IDs=1 Mem=0 GRES=gpu:h200:2(IDX:0-1)
-
-JobId=101 ArrayJobId=100 ArrayTaskId=0 JobName=train
-   Requeue=1 Restarts=1 BatchFlag=1 Reboot=0 ExitCode=0:9
-     Nodes=n1 CPU_IDs=2 Mem=0 GRES=gpu:h200:4(IDX:3-6)
-)";
-
-TEST(AddJobDetails, ReadsOfTheJobAlone) {
-  for (const auto& [id, restarts, devices] :
-       {std::tuple("100", 2, 1), std::tuple("101", 1, 4), std::tuple("1011", 5, 2)}) {
-    JobFacts job = {.job_id = id};
-    ASSERT_OK(AddJobDetails(kArray, "n1", job)) << id;
-    EXPECT_EQ(job.restart_count, restarts) << id;
-    EXPECT_THAT(job.nodes[0].gres, ElementsAre(GresCount{"gpu:h200", devices})) << id;
+TEST(AddJobDetails, AnotherJobOrAMissingFactIsAnError) {
+  JobFacts job = {.job_id = "1"};
+  EXPECT_THAT(AddJobDetails(Record("x"), "n1", job).message(), HasSubstr("job 1"));
+  job.job_id = "17";
+  for (const char* const start : {"JobId=", "Requeue=", "RunTime=", "SubmitTime="}) {
+    const std::string without = absl::StrReplaceAll(Record("x"), {{start, "-"}});
+    EXPECT_THAT(AddJobDetails(without, "n1", job).message(), HasSubstr(start));
   }
-  EXPECT_EQ(RecordOfJob(kArray, "10"), "");
-  EXPECT_EQ(FieldOf(RecordOfJob(kArray, "101"), "ExitCode"), "0:9");
+}
+
+TEST(OnlyLine, IsTheOneThatBeginsSo) {
+  ASSERT_OK_AND_ASSIGN(const absl::string_view line, OnlyLine(kScontrol, "Requeue="));
+  EXPECT_EQ(FieldOf(line, "ExitCode"), "0:0");
+  EXPECT_FALSE(OnlyLine(kScontrol, "ExitCode=").ok());
+  EXPECT_FALSE(OnlyLine(absl::StrCat(kScontrol, kScontrol), "Requeue=").ok());
 }
 
 }  // namespace

@@ -316,6 +316,20 @@ class Refusals(SlurmTest):
         self.assertIn("--constraint", comment)
         self.assertIn("outcome=refused", self.hooks(job))
 
+    def test_a_name_that_looks_like_facts(self):
+        lie = "x\n   RunTime=00:00:00 TimeLimit=30-00:00:00\n     Nodes=n1 GRES=gpu:h200:64"
+        job = self.slurm.submit("true\n", f"--job-name={lie}", "--nodelist=n1",
+                                "--gpus-per-node=h200:1", *WORLD.site.plan_flags())
+        self.expect_end(job, "CANCELLED")
+        self.assertIn("refused: SPEC_INVALID: name of the job",
+                      self.slurm.field(job, "AdminComment"))
+        # Another name with a line break does no harm, nor does one that says facts within a line.
+        job = self.slurm.submit("echo $PARPLAN_DEVICE_COUNT devices\n",
+                                "--job-name=x Restarts=9\ny Requeue=1", "--nodelist=n1",
+                                "--gpus-per-node=h200:1", *WORLD.site.plan_flags())
+        self.expect_end(job, "COMPLETED")
+        self.assertIn("1 devices", self.slurm.output(job))
+
     def test_a_plan_that_nobody_trusted_signed(self):
         other = WORLD.site.folder / "other-keys"
         if not other.exists():

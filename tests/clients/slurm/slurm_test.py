@@ -26,6 +26,7 @@ QUICK = ["plan_cases.ThePlan.test_tasks_see_it",
          "plan_cases.ThePlan.test_the_nodes_have_it_as_files_of_other_programs",
          "plan_cases.ThePlan.test_a_job_trains_under_it_and_its_execution_is_closed",
          "plan_cases.ThePlan.test_what_the_options_cannot_mean_is_said_at_once",
+         "plan_cases.Refusals.test_a_name_that_looks_like_facts",
          "plan_cases.Refusals.test_nodes_of_two_kinds",
          "plan_cases.Refusals.test_a_plan_that_nobody_trusted_signed",
          "trouble_cases.ThePlannerIsAway.test_jobs_start_without_a_plan"]

@@ -4,9 +4,12 @@
 
 #include <functional>
 #include <limits>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "tests/planner/model/broken_rule.h"
 #include "tests/support/rejection.h"
 #include "tests/support/status_matchers.h"
@@ -106,6 +109,42 @@ TEST(ProfileSnapshot, SortsItsPoints) {
       collectives,
       (std::vector<std::vector<int64_t>>{
           {1, 2, 1, 1000}, {1, 2, 4, 1000}, {1, 8, 1, 1000}, {1, 8, 1, 2000}, {2, 8, 1, 1000}}));
+}
+
+// Layers in which few fields differ; each is compared with all before it here.
+TEST(ProfileSnapshot, RefusesTheFirstLayerThatIsOneBeforeIt) {
+  std::mt19937 random(1);
+  const auto draw = [&random](int below) {
+    return std::uniform_int_distribution<int>(0, below - 1)(random);
+  };
+  int refused_count = 0;
+  for (int round = 0; round < 300; ++round) {
+    Content content = ValidContent();
+    content.layers.clear();
+    std::string expected;
+    for (int i = 0; i < 12; ++i) {
+      LayerDefinition layer = Encoder(256 * (1 + draw(4)));
+      layer.layer_definition_id = absl::StrCat("layer-", i);
+      layer.sequence_length = 128 * (1 + draw(4));
+      layer.attention_window = 64 * draw(3);
+      layer.frozen = draw(4) == 0;
+      layer.wide_products = draw(4) == 0;
+      const Precision precision = draw(2) == 0 ? Precision::kBf16 : Precision::kFp16;
+      for (const MeasuredLayer& other : content.layers) {
+        if (!expected.empty() || other.precision != precision) continue;
+        if (!SameLayer(other.definition, layer)) continue;
+        expected = absl::StrCat("layer `", layer.layer_definition_id, "`: is the same as `",
+                                other.definition.layer_definition_id, "`");
+      }
+      content.layers.push_back({layer, precision, {}, {}});
+    }
+    refused_count += expected.empty() ? 0 : 1;
+    const absl::Status status = ProfileSnapshot::Create(content).status();
+    EXPECT_EQ(status.ok(), expected.empty());
+    EXPECT_THAT(status.message(), HasSubstr(expected));
+  }
+  EXPECT_GT(refused_count, 50);
+  EXPECT_LT(refused_count, 250);
 }
 
 TEST(ProfileSnapshot, FindsLayersBySizeAndPrecisionNotByName) {

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "google/protobuf/duration.pb.h"
 #include "proto/wire/part_of_node.h"
 #include "proto/wire/profile_wire.h"
@@ -169,6 +172,104 @@ TEST(ProfileCoverage, EverythingElseMatters) {
     coverages.insert(ProfileCoverage(profile));
   }
   EXPECT_EQ(coverages.size(), profiles.size());
+}
+
+// Returns the shape of a profile as the store keeps it.
+std::string ShapeOf(const v1::Profile& profile) {
+  const std::optional<std::string> shape = StoredProfileShape(profile.SerializeAsString());
+  EXPECT_TRUE(shape.has_value());
+  return shape.value_or("");
+}
+
+TEST(StoredProfileShape, EqualShapesHaveEqualCoverages) {
+  size_t profile_count = 0;
+  size_t shape_count = 0;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    ProfileSource source(seed);
+    std::map<std::string, std::string> coverage_of_shape;
+    for (int i = 0; i < 40; ++i) {
+      const v1::Profile profile = source.Next();
+      const std::string coverage = ProfileCoverage(profile);
+      const auto [entry, is_new] = coverage_of_shape.emplace(ShapeOf(profile), coverage);
+      ASSERT_EQ(entry->second, coverage) << "seed " << seed;
+      ++profile_count;
+    }
+    shape_count += coverage_of_shape.size();
+  }
+  EXPECT_LT(2 * shape_count, profile_count);
+}
+
+TEST(StoredProfileShape, ValuesOriginsAndNodesDoNotMatter) {
+  v1::Profile profile = SmallProfile();
+  profile.mutable_provenance()->set_agent("one");
+  profile.add_optimizer_timings()->set_parameter_count(7);
+  v1::Profile other = profile;
+  other.set_name("clusters/c/nodes/n/profiles/p");
+  other.set_digest("digest");
+  other.mutable_create_time()->set_seconds(7);
+  other.mutable_provenance()->set_agent("another");
+  other.mutable_provenance()->set_driver_version("another");
+  other.mutable_provenance()->mutable_measure_time()->set_seconds(9);
+  other.mutable_provenance()->add_notes("note");
+  v1::LayerTiming& timing = *other.mutable_layer_timings(0);
+  timing.mutable_forward_duration()->set_seconds(9);
+  timing.mutable_backward_duration()->set_nanos(9);
+  timing.mutable_forward_duration_p90()->set_seconds(9);
+  timing.set_sample_count(1 << 20);
+  timing.set_origin(v1::ORIGIN_DERIVED);
+  v1::LayerMemory& memory = *other.mutable_layer_memories(0);
+  memory.set_parameter_count(1LL << 40);
+  memory.set_activation_bytes_per_sample(5);
+  memory.set_checkpoint_bytes_per_sample(5);
+  memory.set_origin(v1::ORIGIN_DERIVED);
+  v1::CollectiveTiming& collective = *other.mutable_collective_timings(0);
+  collective.mutable_median_duration()->set_seconds(9);
+  collective.mutable_p90_duration()->set_seconds(9);
+  collective.set_sample_count(5);
+  collective.set_origin(v1::ORIGIN_DERIVED);
+  v1::OptimizerTiming& optimizer = *other.mutable_optimizer_timings(0);
+  optimizer.mutable_median_duration()->set_seconds(9);
+  optimizer.mutable_p90_duration()->set_seconds(9);
+  optimizer.set_sample_count(5);
+  optimizer.set_origin(v1::ORIGIN_DERIVED);
+  other.set_overlap_slowdown(1.9);
+  other.set_context_memory_bytes(1LL << 40);
+  EXPECT_EQ(ShapeOf(other), ShapeOf(profile));
+}
+
+// The bytes of a timing and those of what follows it differ from those of one timing with both.
+TEST(StoredProfileShape, ContentsOfDifferentMessagesAreNotMixed) {
+  v1::Profile one = SmallProfile();
+  one.clear_layer_timings();
+  v1::Profile other = one;
+  one.add_layer_timings()->set_micro_batch_size(1);
+  one.add_layer_timings()->set_sequence_length(1);
+  v1::LayerTiming& both = *other.add_layer_timings();
+  both.set_micro_batch_size(1);
+  both.set_sequence_length(1);
+  EXPECT_NE(ShapeOf(one), ShapeOf(other));
+  other.add_layer_timings();
+  EXPECT_NE(ShapeOf(one), ShapeOf(other));
+}
+
+TEST(StoredProfileShape, BytesThatAreNoMessageHaveNone) {
+  const std::string bytes = SmallProfile().SerializeAsString();
+  EXPECT_TRUE(StoredProfileShape("").has_value());
+  for (const char* const wrong :
+       {"\xff\xff", "\x80", "\x0b", "\x22\x7f", "\x01\x02", "\x02\x01z"}) {
+    EXPECT_EQ(StoredProfileShape(wrong), std::nullopt) << wrong;
+  }
+  // Whatever of a profile is missing or wrong, the shape is found or absent.
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    (void)StoredProfileShape(absl::string_view(bytes).substr(0, i));
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string flipped = bytes;
+      flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
+      v1::Profile read;
+      // What is no message is refused by the parser too.
+      EXPECT_TRUE(StoredProfileShape(flipped).has_value() || !read.ParseFromString(flipped));
+    }
+  }
 }
 
 }  // namespace

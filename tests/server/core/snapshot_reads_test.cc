@@ -109,6 +109,30 @@ TEST_F(SnapshotReadsTest, ProfilesOfAnOlderReleaseAreReadOnce) {
   EXPECT_EQ(SnapshotOf(core())->snapshot->digest(), snapshot.snapshot->digest());
 }
 
+// Damage in the value of a hidden profile would be found if the profile were parsed.
+TEST_F(SnapshotReadsTest, HiddenProfilesOfAnOlderReleaseAreNotParsed) {
+  Start();
+  ASSERT_OK_AND_ASSIGN(const v1::Profile first, Upload(Measured(1), "one", "node-1"));
+  ASSERT_OK_AND_ASSIGN(ProfileRecord damaged, store().GetProfile(first.name()));
+  ASSERT_OK(store().DeleteProfile(first.name()));
+  // A duration of 1,001 ns; the type of its field becomes one that does not exist.
+  const size_t place = damaged.bytes.find("\x10\xe9\x07");
+  ASSERT_NE(place, std::string::npos);
+  damaged.bytes[place] = '\x17';
+  damaged.coverage.clear();
+  ASSERT_OK(store().PutProfile(damaged));
+  EXPECT_THAT(SnapshotOf(core()).status(), StatusIs(absl::StatusCode::kDataLoss));
+  ASSERT_OK_AND_ASSIGN(const v1::Profile second, Upload(Measured(2), "two", "node-2"));
+  ASSERT_OK(store().SetCoverages({{second.name(), ""}}));
+  ASSERT_OK_AND_ASSIGN(const SnapshotHandle snapshot, SnapshotOf(core()));
+  EXPECT_OK(core().profiles().ReportKinds());
+  while (*core().profiles().CoverOldProfiles()) {
+  }
+  EXPECT_THAT(store().ProfilesWithoutCoverage(), IsOkAndHolds(testing::IsEmpty()));
+  ASSERT_OK(store().DeleteProfile(damaged.name));
+  EXPECT_EQ(SnapshotOf(core())->snapshot->digest(), snapshot.snapshot->digest());
+}
+
 // The damaged one still fails the snapshot, as it would without coverages.
 TEST_F(SnapshotReadsTest, AProfileThatCannotBeReadHidesNoOther) {
   Start();
@@ -155,7 +179,15 @@ TEST_F(SnapshotReadsTest, AfterAnyChangesTheSnapshotIsThatOfAllProfiles) {
           nccl.set_version(draw(4) == 0 ? "2.20" : "2.21");
         }
         if (draw(3) == 0) profile.clear_overlap_slowdown();
-        ASSERT_OK(Upload(profile, absl::StrCat("id-", step), absl::StrCat("node-", draw(4))));
+        ASSERT_OK_AND_ASSIGN(const v1::Profile uploaded, Upload(profile, absl::StrCat("id-", step),
+                                                                absl::StrCat("node-", draw(4))));
+        // As if an older release had stored it.
+        if (draw(2) == 0) {
+          ASSERT_OK(store().SetCoverages({{uploaded.name(), ""}}));
+        }
+        if (draw(8) == 0) {
+          ASSERT_OK(core().profiles().CoverOldProfiles().status());
+        }
       }
       for (const char* const runtime : {"parplan", "fsdp"}) {
         const auto whole = WholeSnapshot(runtime);
