@@ -27,7 +27,7 @@ struct GalvatronLayerMemory {
   int sequence_length = 0;  // tokens; 0: not in the file
   // fp32 bytes of the parameters of the whole layer.
   double parameter_megabytes = 0.0;
-  // Activations per sample, by tensor-parallel degree.
+  // Activations of one device per sample, by tensor-parallel degree: not to be divided by it.
   std::map<int, double> activation_megabytes;
   // The saved input of a recomputed layer, per sample, whole.
   std::optional<double> checkpoint_megabytes;
@@ -45,7 +45,7 @@ struct GalvatronOtherMemory {
   std::vector<int> sequence_lengths;  // one a layer type, one for all, or none
   // Model states of one device, not sharded: four times the fp32 bytes of its parameters.
   std::map<int, double> state_megabytes;
-  // Activations per sample.
+  // Activations of one device per sample.
   std::map<int, double> activation_megabytes;
   // Whether the values are what models of several layers leave.
   bool differenced = false;

@@ -34,8 +34,6 @@ constexpr int kCopyRepetitionCount = 11;
 // Share of the time budget that is spent on measuring. The rest covers the start of ranks and
 // measurements that take longer than expected. Not measured.
 constexpr double kMeasuringShare = 0.95;
-// Memory that is worth a note, in bytes: less than 1 % of a small GPU's.
-constexpr int64_t kNotedBytes = int64_t{64} << 20;
 
 absl::StatusOr<ElementType> ElementTypeOf(const std::vector<ModelSpec>& models) {
   if (models.empty() || models.front().precision() == Precision::kFp32) {
@@ -108,18 +106,12 @@ class Probe {
     return late > 0.0F;
   }
 
-  // Returns the largest context of all ranks now.
-  absl::StatusOr<Bytes> LargestContext() {
+  absl::Status MeasureContext() {
+    // The kernels of the device are loaded, and the groups of all measurements are made.
     PARPLAN_ASSIGN_OR_RETURN(const DeviceMemoryUse use, device_.MemoryUse());
     double bytes = use.context.as_double();
     PARPLAN_RETURN_IF_ERROR(control_->AllReduce(ElementType::kFloat64, &bytes, 1, Reduction::kMax));
-    return Bytes::Of(static_cast<int64_t>(bytes));
-  }
-
-  absl::Status MeasureContext() {
-    // The kernels of the device are loaded, and the groups of all measurements are made.
-    PARPLAN_ASSIGN_OR_RETURN(const Bytes context, LargestContext());
-    profile_.set_context_memory_bytes(context.count());
+    profile_.set_context_memory_bytes(static_cast<int64_t>(bytes));
     return absl::OkStatus();
   }
 
@@ -273,16 +265,8 @@ class Probe {
       Note("Copies were left out: the time budget was used up.");
       return absl::OkStatus();
     }
-    PARPLAN_ASSIGN_OR_RETURN(const Bytes before, LargestContext());
     PARPLAN_ASSIGN_OR_RETURN(const CopySpeeds speeds,
                              MeasureCopies(device_, *kernels_, kCopyRepetitionCount));
-    PARPLAN_ASSIGN_OR_RETURN(const Bytes after, LargestContext());
-    if (plan_.backend() != "cpu" && after.count() - before.count() >= kNotedBytes) {
-      Note(absl::StrFormat(
-          "Large copies between host and device left %d MiB more in use on the device, which "
-          "training does not make and context_memory_bytes does not hold.",
-          (after - before).count() >> 20));
-    }
     Note(absl::StrFormat(
         "Copies of 64 MiB ran at %.2f GB/s within the device, %.2f GB/s to it, "
         "%.2f GB/s from it, with all ranks at it.",

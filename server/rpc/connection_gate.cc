@@ -132,11 +132,13 @@ ConnectionGate::~ConnectionGate() {
 }
 
 void ConnectionGate::StopAccepting() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (!is_accepting_) return;
-  is_accepting_ = false;
-  sockets_.descriptors.clear();
-  silent_.clear();
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (is_accepting_) {
+    is_accepting_ = false;
+    sockets_.descriptors.clear();
+    silent_.clear();
+  }
+  handed_over_.wait(lock, [this] { return !is_handing_over_; });
 }
 
 void ConnectionGate::CallStarted(absl::string_view peer) {
@@ -204,8 +206,15 @@ void ConnectionGate::Loop() {
       }
       wait = CloseSilent();
       admitted.swap(admitted_);
+      is_handing_over_ = !admitted.empty();
     }
+    if (admitted.empty()) continue;
     for (const auto& [listener, connection] : admitted) hand_over_(listener, connection);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_handing_over_ = false;
+    }
+    handed_over_.notify_all();
   }
 }
 

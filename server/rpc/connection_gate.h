@@ -13,6 +13,7 @@
 #ifndef PARPLAN_SERVER_RPC_CONNECTION_GATE_H_
 #define PARPLAN_SERVER_RPC_CONNECTION_GATE_H_
 
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -100,7 +101,8 @@ class ConnectionGate {
   ListenerAddress address() const { return AddressOfListener(sockets_.descriptors.front()); }
 
   // Closes the listening sockets and connections that have sent nothing. Connections that were
-  // handed over stay. Further calls do nothing.
+  // handed over stay; none is handed over after the return. Further calls close nothing.
+  // REQUIRES, unchecked: not called by `hand_over`, for which it waits.
   void StopAccepting();
 
   // A call of the connection `peer` began or ended; `peer` as `grpc::ServerContext::peer` names it.
@@ -181,6 +183,9 @@ class ConnectionGate {
   ConnectionCounts counts_;
   // Pairs of a listener and a connection to hand over at the end of a round.
   std::vector<std::pair<int, int>> admitted_;
+  // Whether the thread is handing connections over, which `StopAccepting` waits for.
+  bool is_handing_over_ = false;
+  std::condition_variable handed_over_;
 
   std::thread thread_;
 };

@@ -14,9 +14,11 @@ SearchCall* SearchCall::Start(const RpcContext& rpc, grpc::CallbackServerContext
                               [weak = std::weak_ptr(call)](const absl::Status& status) {
                                 if (const auto held = weak.lock()) held->Revoke(status);
                               });
-  // gRPC keeps the request until the answer.
+  // gRPC keeps the request until the call ends, which it does not before this has run.
   rpc.question_pool.Run([&rpc, call, &request] {
     const absl::Status started = WithoutExceptions([&] {
+      // The credential may have ended meanwhile.
+      if (call->HasAnswer()) return absl::OkStatus();
       if (const absl::Status allowed = call->call_.Authorize(request); !allowed.ok()) {
         return allowed;
       }
@@ -27,6 +29,7 @@ SearchCall* SearchCall::Start(const RpcContext& rpc, grpc::CallbackServerContext
       return absl::OkStatus();
     });
     if (!started.ok()) call->Conclude(started);
+    call->LeaveRequest();
   });
   return call.get();
 }
@@ -53,6 +56,19 @@ void SearchCall::Conclude(const absl::StatusOr<SharedPlan>& answer) {
   Advance();
 }
 
+bool SearchCall::HasAnswer() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return answer_.has_value();
+}
+
+void SearchCall::LeaveRequest() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    reads_request_ = false;
+  }
+  Advance();
+}
+
 void SearchCall::Revoke(const absl::Status& status) {
   Conclude(status);
   call_.context()->Cancel();
@@ -74,6 +90,7 @@ void SearchCall::Advance() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (writing_ || finished_) return;
     if (answer_.has_value()) {
+      if (reads_request_) return;
       ending = finished_ = true;
       status = answer_->status();
       if (status.ok()) *message_.mutable_plan() = ***answer_;

@@ -22,7 +22,7 @@ namespace parplan {
 // the latest progress is kept.
 class SearchCall final : public grpc::ServerWriteReactor<v1::SearchPlanResponse> {
  public:
-  // Starts a call that owns itself. `rpc` outlives it; gRPC keeps `request` until the answer.
+  // Starts a call that owns itself. `rpc` outlives it; gRPC keeps `request` until the call ends.
   static SearchCall* Start(const RpcContext& rpc, grpc::CallbackServerContext* server_context,
                            const v1::CreatePlanRequest& request);
 
@@ -39,6 +39,11 @@ class SearchCall final : public grpc::ServerWriteReactor<v1::SearchPlanResponse>
   // Sets the answer. Called on any thread; only the first call counts.
   void Conclude(const absl::StatusOr<SharedPlan>& answer);
 
+  bool HasAnswer();
+
+  // Says that nothing reads the request any more, and ends a call that has its answer.
+  void LeaveRequest();
+
   // Ends the call with its credential, and gives the search up.
   void Revoke(const absl::Status& status);
 
@@ -51,6 +56,7 @@ class SearchCall final : public grpc::ServerWriteReactor<v1::SearchPlanResponse>
   std::mutex mutex_;
   bool writing_ = false;                              // Guarded by mutex_.
   bool finished_ = false;                             // Guarded by mutex_.
+  bool reads_request_ = true;                         // Guarded by mutex_.
   std::optional<v1::SearchProgress> news_;            // Guarded by mutex_.
   std::optional<absl::StatusOr<SharedPlan>> answer_;  // Guarded by mutex_.
 

@@ -1,5 +1,5 @@
-// A pool of connections to one PostgreSQL database. `PostgresStore` has one; a backup opens its
-// own.
+// A pool of connections to one PostgreSQL database. `PostgresStore` has one; a backup and
+// `PostgresTurns` open sessions of their own instead (`PostgresSession`).
 
 #ifndef PARPLAN_SERVER_STORE_POSTGRES_POOL_H_
 #define PARPLAN_SERVER_STORE_POSTGRES_POOL_H_
@@ -97,7 +97,9 @@ class PostgresPool {
   // whose outcome is then unknown.
   absl::Status Write(const Body& body);
 
-  // Runs `body` like `Write`, without a limit of time.
+  // Runs `body` like `Write`, however long it takes as a whole. The limits of the session hold (25
+  // s a statement, 15 s for a lock, 20 s between statements) unless `body` lifts them with `SET
+  // LOCAL`.
   absl::Status WriteUnhurried(const Body& body);
 
  private:

@@ -1,6 +1,7 @@
 // The balance of Galvatron-BMW where it has most to do: data parallelism, pipelines and
 // recomputation, without tensor parallelism and sharding, which make one stage the fastest plan.
-// The command `parplan-study papers` asks it for its section `pipelines`.
+// The command `parplan-study papers` asks it for its section `pipelines`, and `WalkRowOf`
+// (walk_limits.h) for its question.
 
 #ifndef PARPLAN_STUDIES_PAPERS_PIPELINES_ALONE_H_
 #define PARPLAN_STUDIES_PAPERS_PIPELINES_ALONE_H_
@@ -40,7 +41,8 @@ struct PipelineRow {
 // Returns the question without tensor parallelism and sharding.
 PlanningProblem PipelinesAlone(const PlanningProblem& problem);
 
-// Plans a question (`PipelinesAlone` of it) with each of these planners.
+// Plans a question (`PipelinesAlone` of it) with each of these planners. Aborts for a question
+// without a plan or that no planner takes; those of `PipelineQuestions` have plans.
 PipelineRow PipelineRowOf(const GridQuestion& question);
 
 // Lists the questions: T5-512/4 and Swin-Huge, whose layers are unlike, with 32 layers, every

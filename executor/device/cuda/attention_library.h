@@ -18,11 +18,14 @@ class AttentionLibrary {
   virtual ~AttentionLibrary() = default;
 
   // Returns whether the library computes attention of this shape, forward and backward; else
-  // `reason` says why not, as a predicate. The first call for a shape may take seconds.
+  // `reason` says why not, as a predicate. It computes none whose gradients are added. The first
+  // call for a shape may take seconds.
   virtual bool Serves(const AttentionShape& shape, std::string& reason) = 0;
   // Start what `LayerKernels` has by these names. Return false if the caller must compute it; then
-  // the results have no meaning yet. `adds_gradients` of the shape is ignored: gradients are
-  // replaced, and have the rows of `gradients` instead of those of q, k and v.
+  // the results have no meaning yet. That happens for shapes that `Serves` takes too: where arrays
+  // are not aligned to 16 bytes, or without memory for the library's workspace. `adds_gradients` of
+  // the shape is ignored: gradients are replaced, and have the rows of `gradients` instead of those
+  // of q, k and v.
   virtual bool Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
                          void* output, void* kept) = 0;
   virtual bool AttentionBackward(const AttentionShape& shape, const AttentionShape& gradients,

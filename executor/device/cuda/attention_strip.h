@@ -127,8 +127,9 @@ __device__ __forceinline__ void AddWeightedRows(const float (&p)[kTiles][4], con
 }
 
 // Copies `row_count` rows of `size` elements, at most kRows, into a tile of kRows and sets the rest
-// to zero. All `thread_count` threads of the block call it. `is_wide`: copies 16 bytes at a time,
-// of which `from`, a row and `stride` are multiples.
+// to zero. All `thread_count` threads of the block call it; the tile is complete after the next
+// `__syncthreads()`, which the caller makes. `is_wide`: copies 16 bytes at a time, of which `from`,
+// a row and `stride` are multiples.
 template <typename T, int kSize, int kRows>
 __device__ __forceinline__ void LoadTile(const T* from, int64_t stride, int64_t row_count, int size,
                                          bool is_wide, int thread_count, T* tile) {

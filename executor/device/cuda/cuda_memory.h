@@ -34,8 +34,8 @@ struct VirtualMemoryCalls {
 // Allocates memory of one GPU in the order of a stream: what is freed at one place of the stream
 // serves any array after it, whatever its size. Each lifetime has a range of virtual addresses of
 // its own, in which a BlockHeap places arrays, and chunks of physical memory are mapped under what
-// it uses. Pools of the driver (cudaMallocAsync) need up to 13 % more in training that recomputes,
-// since their pieces do not join (docs/measurements/gpu.md).
+// it uses. Pools of the driver (cudaMallocAsync) need up to 8.6 % more in training that
+// recomputes, since their pieces do not join (docs/measurements/gpu.md).
 // Where no chunk is left, all that are unused go back to the driver, and the allocation is tried
 // once more. Where a GPU has no virtual memory: cudaMalloc and cudaFree, which wait for the device.
 // Allocate: RESOURCE_EXHAUSTED without memory, else INTERNAL. Used by the thread of the device.

@@ -12,8 +12,10 @@
 //
 // Matrices are row-major; the rows of activations are the tokens of all samples. Operations run in
 // the order in which they are called; a device that runs them later returns their errors from
-// `Synchronize`. One object belongs to one thread. Implementations: `MakeCpuKernels` below, and
-// `DeviceKernels` of the CUDA plugin (executor/device/cuda/device_kernels.h).
+// `Synchronize`. A communicator's operation of the same device sees what operations before it
+// wrote, and operations after its `Wait` see what it wrote, without `Synchronize`. One object
+// belongs to one thread. Implementations: `MakeCpuKernels` below, and `DeviceKernels` of the CUDA
+// plugin (executor/device/cuda/device_kernels.h).
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_KERNELS_LAYER_KERNELS_H_
 #define PARPLAN_EXECUTOR_DEVICE_KERNELS_LAYER_KERNELS_H_
@@ -177,7 +179,8 @@ class LayerKernels {
   // null for an RMS norm.
   virtual void Norm(NormKind kind, const void* x, const void* gain, const void* bias, void* y,
                     void* kept, int64_t row_count, int64_t row_size) = 0;
-  // Adds the gradients of x, gain and bias to dx, gain_gradient and bias_gradient.
+  // Adds the gradients of x, gain and bias to dx, gain_gradient and bias_gradient; the last is null
+  // for an RMS norm.
   virtual void NormBackward(NormKind kind, const void* dy, const void* x, const void* gain,
                             const void* kept, void* dx, void* gain_gradient, void* bias_gradient,
                             int64_t row_count, int64_t row_size) = 0;

@@ -17,12 +17,15 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/agent_client.h"
 #include "clients/cpp/channel.h"
+#include "clients/cpp/plan_client.h"
 #include "clients/cpp/status_from_grpc.h"
 #include "parplan/v1/execution_service.grpc.pb.h"
+#include "parplan/v1/plan_service.grpc.pb.h"
 #include "server/access/web_key_set.h"
 #include "tests/base/service/tls/test_certificate.h"
 #include "tests/server/access/token_signer.h"
 #include "tests/server/rpc/rpc_harness.h"
+#include "tests/server/rpc/small_world.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_folder.h"
 
@@ -153,6 +156,12 @@ TEST_F(CredentialWatchTest, RulesThatChangeBeforeAStreamIsWatchedCount) {
   EXPECT_THAT(Look(), SizeIs(1));
 }
 
+v1::CreatePlanRequest QuestionOf(const std::string& job) {
+  v1::CreatePlanRequest request = SmallQuestion();
+  request.set_job_id(job);
+  return request;
+}
+
 v1::AgentHello HelloOf(const std::string& node) {
   v1::AgentHello hello;
   hello.set_node("clusters/lab/nodes/" + node);
@@ -237,6 +246,40 @@ TEST_F(CredentialStreamTest, OfReportsEndsWithItsToken) {
   harness.clock().Forward(absl::Hours(1) + TokenVerifier::kLeeway);
   EXPECT_THAT(FromGrpcStatus(writer->Finish()),
               StatusIs(StatusCode::kUnauthenticated, HasSubstr("expired at")));
+}
+
+// The request of a search that waits for a thread is read when it gets one.
+TEST_F(CredentialStreamTest, OfASearchThatHasNotBegunEndsWithItsToken) {
+  ASSERT_OK(harness.UploadSmallProfile());
+  const std::shared_ptr<grpc::Channel> channel = ServeTokens("planner");
+  PlanClient plans(channel);
+  ASSERT_OK(plans.CreatePlan(QuestionOf("first")));
+  harness.audit().Hold(true);
+  // More than the server has threads for questions.
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 16; ++i) {
+    callers.emplace_back(
+        [&plans, i] { EXPECT_OK(plans.CreatePlan(QuestionOf(absl::StrCat("job-", i)))); });
+  }
+  harness.audit().AwaitHeld();
+  const auto in_flight = [&](const char* method, int count) {
+    return harness.observer().Text().find(absl::StrCat("parplan_requests_in_flight{method=\"",
+                                                       method, "\"} ", count)) != std::string::npos;
+  };
+  while (!in_flight("CreatePlan", 16)) std::this_thread::yield();
+  const auto stub = v1::PlanService::NewStub(channel);
+  grpc::ClientContext context;
+  const auto reader = stub->SearchPlan(&context, QuestionOf("late"));
+  while (!in_flight("SearchPlan", 1)) std::this_thread::yield();
+  harness.clock().Forward(absl::Hours(1) + TokenVerifier::kLeeway);
+  // Time for a look of the watch, which must not end the call before its request is let go.
+  absl::SleepFor(absl::Milliseconds(200));
+  harness.audit().Hold(false);
+  v1::SearchPlanResponse response;
+  while (reader->Read(&response)) EXPECT_FALSE(response.has_plan());
+  EXPECT_THAT(FromGrpcStatus(reader->Finish()),
+              StatusIs(StatusCode::kUnauthenticated, HasSubstr("expired at")));
+  for (std::thread& caller : callers) caller.join();
 }
 
 TEST_F(CredentialStreamTest, OfAnAgentEndsWithItsCertificate) {
