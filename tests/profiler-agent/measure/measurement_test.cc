@@ -190,9 +190,10 @@ TEST_F(MeasureNodeTest, TakesRanksForItsOwnWhereTheDriverGivesIdsOfTheNode) {
   ::setenv("PARPLAN_FAKE_NVML_LOAD", notes.c_str(), 1);
   ASSERT_OK_AND_ASSIGN(const v1::Profile profile,
                        MeasureNode(inventory, PlanFor(2, "cuda"), options));
-  EXPECT_THAT(profile.provenance().notes(),
-              Contains("GPU 1 ran at 345 to 345 MHz under load, median 345, of at most 1980; it took "
-                       "up to 81 W of 700, at up to 31 degrees Celsius."));
+  EXPECT_THAT(
+      profile.provenance().notes(),
+      Contains("GPU 1 ran at 345 to 345 MHz under load, median 345, of at most 1980; it took "
+               "up to 81 W of 700, at up to 31 degrees Celsius."));
   // With one rank the second process belongs to someone else.
   std::filesystem::remove(notes);
   const absl::StatusOr<v1::Profile> stopped = MeasureNode(inventory, PlanFor(1, "cuda"), options);
