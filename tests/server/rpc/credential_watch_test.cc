@@ -156,7 +156,7 @@ TEST_F(CredentialWatchTest, RulesThatChangeBeforeAStreamIsWatchedCount) {
   EXPECT_THAT(Look(), SizeIs(1));
 }
 
-v1::CreatePlanRequest QuestionOf(const std::string& job) {
+v1::CreatePlanRequest QuestionForJob(const std::string& job) {
   v1::CreatePlanRequest request = SmallQuestion();
   request.set_job_id(job);
   return request;
@@ -253,13 +253,13 @@ TEST_F(CredentialStreamTest, OfASearchThatHasNotBegunEndsWithItsToken) {
   ASSERT_OK(harness.UploadSmallProfile());
   const std::shared_ptr<grpc::Channel> channel = ServeTokens("planner");
   PlanClient plans(channel);
-  ASSERT_OK(plans.CreatePlan(QuestionOf("first")));
+  ASSERT_OK(plans.CreatePlan(QuestionForJob("first")));
   harness.audit().Hold(true);
   // More than the server has threads for questions.
   std::vector<std::thread> callers;
   for (int i = 0; i < 16; ++i) {
     callers.emplace_back(
-        [&plans, i] { EXPECT_OK(plans.CreatePlan(QuestionOf(absl::StrCat("job-", i)))); });
+        [&plans, i] { EXPECT_OK(plans.CreatePlan(QuestionForJob(absl::StrCat("job-", i)))); });
   }
   harness.audit().AwaitHeld();
   const auto in_flight = [&](const char* method, int count) {
@@ -269,11 +269,18 @@ TEST_F(CredentialStreamTest, OfASearchThatHasNotBegunEndsWithItsToken) {
   while (!in_flight("CreatePlan", 16)) std::this_thread::yield();
   const auto stub = v1::PlanService::NewStub(channel);
   grpc::ClientContext context;
-  const auto reader = stub->SearchPlan(&context, QuestionOf("late"));
+  const auto reader = stub->SearchPlan(&context, QuestionForJob("late"));
   while (!in_flight("SearchPlan", 1)) std::this_thread::yield();
+  // A stream of the same token that began later: when it ends, the other has been ended too.
+  authorizer->Replace(
+      RulesWith(signer, {GrantTo("k8s:lab/a", "planner"), GrantTo("k8s:lab/a", "operator")}));
+  const auto reports = v1::ExecutionService::NewStub(channel);
+  grpc::ClientContext later_context;
+  v1::ReportMetricsResponse nothing;
+  const auto writer = reports->ReportMetrics(&later_context, &nothing);
+  while (!in_flight("ReportMetrics", 1)) std::this_thread::yield();
   harness.clock().Forward(absl::Hours(1) + TokenVerifier::kLeeway);
-  // Time for a look of the watch, which must not end the call before its request is let go.
-  absl::SleepFor(absl::Milliseconds(200));
+  EXPECT_THAT(FromGrpcStatus(writer->Finish()), StatusIs(StatusCode::kUnauthenticated));
   harness.audit().Hold(false);
   v1::SearchPlanResponse response;
   while (reader->Read(&response)) EXPECT_FALSE(response.has_plan());
