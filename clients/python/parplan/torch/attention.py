@@ -56,7 +56,8 @@ class Attention:
             answer = module(hidden)
         if self._calls == before:
             raise refused(self._index, "its attention does not go through "
-                          "torch.nn.functional.scaled_dot_product_attention")
+                          "torch.nn.functional.scaled_dot_product_attention; call that in it, or "
+                          "plan it without context parallelism and selective recomputation")
         return answer
 
     def attend(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
@@ -68,7 +69,13 @@ class Attention:
         if self._group is None:
             return self._kernel(query, key, value, attn_mask, dropout_p, is_causal, options)
         if attn_mask is not None:
-            raise refused(self._index, "ranks that share tokens take no mask of attention")
+            raise refused(self._index, "ranks that share tokens take no mask of attention; call it "
+                          "without one (is_causal=True), or plan the layer without context "
+                          "parallelism")
+        if dropout_p > 0:
+            raise refused(self._index, f"it drops {dropout_p:g} of attention, and ranks that share "
+                          "tokens cannot drop the same of it yet; set its dropout to 0")
+        self._check_heads(query, key, value)
         if self._ring is not None:
             return self._call(ring_attention, query, key, value, self._ring, is_causal,
                               options.get("scale"))
@@ -80,6 +87,14 @@ class Attention:
                 mask: torch.Tensor | None, dropout_p: float, is_causal: bool,
                 options: dict[str, Any]) -> torch.Tensor:
         return self._call(_attend, query, key, value, mask, dropout_p, is_causal, **options)
+
+    def _check_heads(self, *parts: torch.Tensor) -> None:
+        assert self._group is not None
+        for rows in parts if self._ring is None else ():
+            if rows.shape[1] % self._group.size():
+                raise refused(self._index, f"attention gets {rows.shape[1]} heads, which "
+                              f"{self._group.size()} ranks cannot share; plan the layer with "
+                              "rings instead of Ulysses, or with a degree that divides them")
 
     def _call(self, function: Callable[..., Any], *args: Any, **options: Any) -> torch.Tensor:
         """Calls a function, which the backward pass computes again if the layer does that with
@@ -105,8 +120,6 @@ class _TakenOver(TorchFunctionMode):
 def _swapped(rows: torch.Tensor, group: dist.ProcessGroup, split: int,
              joined: int) -> torch.Tensor:
     """Gives each rank its part of dimension `split`, and all ranks' parts of dimension `joined`."""
-    if rows.shape[split] % group.size():
-        raise ValueError(f"{rows.shape[split]} heads cannot be shared by {group.size()} ranks")
     made: torch.Tensor = _Swapped.apply(rows, group, split, joined)
     return made
 

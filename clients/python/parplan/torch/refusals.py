@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from parplan.errors import field_error
 from parplan.plan import Plan
 from parplan.strategy import ContextKind, Recompute
 from parplan.torch.data_parallel import is_sharded
 from parplan.torch.experts import check_experts
 from parplan.torch.layers import check_count, refused
 from parplan.torch.module_checks import (Shares, check_modules, check_parameters,
-                                         check_rotations, module_names)
+                                         check_rotations, module_names, name_of)
 from parplan.torch.precision import parameter_type
 from parplan.torch.recompute import check_policy
 from parplan.torch.stage import can_leave_out_parameters
@@ -30,24 +29,28 @@ def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
     if plan.recompute_policy is not None:
         check_policy(plan.recompute_policy)
     parameter_type(plan.model.precision)
-    for definition in plan.model.layer_definitions:
-        if definition.hidden_size != plan.model.layer_definitions[0].hidden_size:
-            raise field_error("SPEC_INVALID", "model.layer_definitions",
-                              f"{definition.layer_definition_id} has another hidden_size than the "
-                              "first; stages exchange activations of one")
     definitions = {one.layer_definition_id: one for one in plan.model.layer_definitions}
     names = module_names(model)
+    hidden_size = plan.definition(0).hidden_size
     checked: set[object] = set()
     for layer in plan.layers:
         strategy, definition = layer.strategy, definitions[layer.layer_definition_id]
         check_modules(layer.index, layers[layer.index], names, Shares.of(plan, strategy,
                                                                         casts=casts))
+        if definition.hidden_size != hidden_size:
+            raise refused(layer.index, f"its definition {definition.layer_definition_id} has the "
+                          f"hidden_size {definition.hidden_size}, and layer 0 has {hidden_size}; "
+                          "stages exchange activations of one size, so put the modules that change "
+                          "it into one layer with those around them")
         if strategy.expert_tensor_parallel_degree:
-            raise refused(layer.index, "its experts are split over other ranks than the rest of it")
+            raise refused(layer.index, "its experts are split over other ranks than the rest of "
+                          "it; plan it without expert_tensor_parallel_degree (target fsdp2)")
         if definition.frozen:
-            raise refused(layer.index, "it is frozen, and this release trains all parameters")
+            raise refused(layer.index, "it is frozen, and this release trains all parameters; give "
+                          "a model file without frozen layers")
         if strategy.recompute == Recompute.MODULES:
-            raise refused(layer.index, "it recomputes modules by name, which only Megatron-LM does")
+            raise refused(layer.index, "it recomputes modules by name, which only Megatron-LM "
+                          "does; plan it with the target fsdp2")
         if definition.expert_count > 0:
             check_experts(layer.index, layers[layer.index], definition.expert_count, strategy)
         shares = strategy.tensor_parallel_degree
@@ -55,22 +58,27 @@ def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
             shares *= strategy.context_parallel_degree
         if any(count % shares for count in (definition.attention_head_count,
                                             definition.key_value_head_count)):
-            raise refused(layer.index, f"its heads cannot be shared by {shares} ranks")
+            raise refused(layer.index, f"its {definition.attention_head_count} heads with "
+                          f"{definition.key_value_head_count} of keys and values cannot be shared "
+                          f"by {shares} ranks; plan it with a degree that divides both, or with "
+                          "rings instead of Ulysses")
         if strategy.context_parallel_degree > 1:
             _check_positions(layer.index, plan.layer_kind(layer.index), layers[layer.index])
             check_rotations(layer.index, layers[layer.index], names, strategy,
                             definition.sequence_length, checked)
         if (strategy.context_parallel_degree > 1 or strategy.sequence_parallel) and getattr(
                 layers[layer.index], "needs_all_tokens", False):
-            raise refused(layer.index, "it needs all tokens of a sample, which ranks share")
+            raise refused(layer.index, "it needs all tokens of a sample, which ranks share; plan "
+                          "it without context and sequence parallelism")
     check_tied(plan, layers, can_leave_out_parameters())
-    causal = [layers[layer.index] for layer in plan.layers
-              if plan.layer_kind(layer.index) != "LAYER_KIND_ENCODER"]
-    for name, config in _attention_configurations(causal):
-        if config not in ("sdpa", "flash_attention_2", "flash_attention_3"):
-            raise field_error("SPEC_INVALID", "attn_implementation",
-                              f"{name} computes attention by {config}, which is not causal without "
-                              "a mask; load the model with attn_implementation=\"sdpa\"")
+    for layer in plan.layers:
+        if plan.layer_kind(layer.index) == "LAYER_KIND_ENCODER":
+            continue
+        for module, way in _ways_of_attention(layers[layer.index]):
+            if way not in ("sdpa", "flash_attention_2", "flash_attention_3"):
+                raise refused(layer.index, f"{name_of(module, names)} computes attention by {way}, "
+                              "which is not causal without a mask; load the model with "
+                              "attn_implementation=\"sdpa\"")
 
 
 def check_release(plan: Plan, device: torch.device) -> None:
@@ -92,14 +100,15 @@ def _check_positions(index: int, kind: str, module: nn.Module) -> None:
         return
     if not hasattr(module, "token_positions"):
         raise refused(index, "ranks share the tokens of a sample, and it has no attribute "
-                      "token_positions, which says which tokens it gets")
+                      "token_positions, which says which tokens it gets; give it one (None until "
+                      "`apply` sets it), or plan it without context parallelism")
 
 
-def _attention_configurations(layers: Sequence[nn.Module]) -> list[tuple[str, str]]:
+def _ways_of_attention(layer: nn.Module) -> list[tuple[nn.Module, str]]:
+    """Returns modules with a configuration of transformers that says how attention is computed."""
     found = []
-    for layer in layers:
-        for module in layer.modules():
-            kind = getattr(getattr(module, "config", None), "_attn_implementation", None)
-            if kind is not None:
-                found.append((type(module).__name__, str(kind)))
+    for module in layer.modules():
+        way = getattr(getattr(module, "config", None), "_attn_implementation", None)
+        if way is not None:
+            found.append((module, str(way)))
     return found

@@ -213,6 +213,17 @@ class Run:
         if not inputs.is_floating_point() and inputs.dim() == 2 and inputs.shape[1] != tokens:
             raise field_error("SPEC_INVALID", "inputs",
                               f"a sample has {tokens} tokens, not {inputs.shape[1]}")
+        for name, batch, layer in (("inputs", inputs, self.plan.layers[0]),
+                                   ("targets", targets, self.plan.layers[-1])):
+            tokens = self.plan.definition(layer.index).sequence_length
+            # Ranks would take their tokens of the first ones.
+            if layer.strategy.context_parallel_degree > 1 and (
+                    batch.dim() < 2 or batch.shape[1] != tokens):
+                raise field_error(
+                    "SPEC_INVALID", name, f"ranks share the tokens of layer {layer.index}, so "
+                    f"they are [samples, {tokens}, ...] there, not {list(batch.shape)}; pad or cut "
+                    f"samples to {tokens} tokens, with targets of -100 where they are padded, or "
+                    "plan the layer without context parallelism")
 
     def _shares(self, batch: torch.Tensor, layer: int) -> list[torch.Tensor]:
         """Returns this rank's samples and tokens of each micro-batch in the layout of a layer;

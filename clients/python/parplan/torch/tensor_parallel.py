@@ -41,6 +41,8 @@ _EMBEDDING = {"embedding_rowwise"}
 # Modules that are not split but see only the heads of their rank.
 _PARTIAL = {"replicated_with_grad_allreduce"}
 _KNOWN = _COLWISE | _ROWWISE | _GATHERED | _EMBEDDING | _PARTIAL
+# What blocks call their activations if they do not get them by place.
+_ACTIVATIONS = ("hidden_states", "hidden", "x", "input")
 _TOKENS = 1  # The dimension of activations that sequence parallelism splits.
 
 # By `model_type` of the configuration.
@@ -181,7 +183,8 @@ def split_layer(index: int, layer: nn.Module, names: Mapping[int, str], strategy
     blocks = _blocks(layer, modules, styles)
     partial |= _partial_parameters(layer, modules, styles, split, blocks, strategy)
     for block in blocks:
-        block.register_forward_pre_hook(_Entry(mesh, strategy.sequence_parallel),
+        block.register_forward_pre_hook(_Entry(index, names.get(id(block), type(block).__name__),
+                                               mesh, strategy.sequence_parallel),
                                         with_kwargs=True)
     inside = {id(module) for block in blocks for module in block.modules()}
     for name, style in styles.items():
@@ -214,7 +217,9 @@ class _Entry:
     """Makes the first activations that a block gets whole once for all of its matrices, so that
     their gradients are added up once as well."""
 
-    def __init__(self, mesh: DeviceMesh, by_tokens: bool) -> None:
+    def __init__(self, index: int, name: str, mesh: DeviceMesh, by_tokens: bool) -> None:
+        """`index` is that of the layer, `name` that of the block within the model."""
+        self._index, self._name = index, name
         self._mesh = mesh
         self._placement = Shard(_TOKENS) if by_tokens else Replicate()
 
@@ -222,11 +227,12 @@ class _Entry:
                  kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if args and isinstance(args[0], torch.Tensor):
             return (self._whole(args[0]), *args[1:]), kwargs
-        for name in ("hidden_states", "hidden", "x", "input"):
+        for name in _ACTIVATIONS:
             if isinstance(kwargs.get(name), torch.Tensor):
                 return args, {**kwargs, name: self._whole(kwargs[name])}
-        raise TypeError("a block of a tensor-parallel layer gets its activations as the first "
-                        "argument or as hidden_states")
+        raise refused(self._index, f"{self._name} does not get its activations as the first "
+                      f"argument or as one of {', '.join(_ACTIVATIONS)}, so they cannot be made "
+                      "whole for its matrices; call it with them so")
 
     def _whole(self, rows: torch.Tensor) -> torch.Tensor:
         if isinstance(rows, DTensor):
@@ -285,4 +291,4 @@ def _check_sequence_parallel(index: int, strategy: Strategy, styles: Mapping[str
                     and next(module.parameters(recurse=False), None) is not None)
         if count > 0:
             raise refused(index, "sequence parallelism of an embedding with further modules is "
-                          "not known")
+                          "not known; plan it without, or give the modules a `tensor_plan`")

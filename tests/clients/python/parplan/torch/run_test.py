@@ -321,7 +321,8 @@ def test_attention_that_needs_a_mask_is_refused(lonely_rank, monkeypatch):
     model = jobs.model_of("llama", 4)
     model.config._attn_implementation = "eager"
     error = refusal([[Strategy(1, 2)] * 4], model=model, spec=jobs.spec_of("llama", 4))
-    assert error.metadata["field"] == "attn_implementation"
+    assert error.metadata["field"] == "layer 1" and "attn_implementation" in error.message
+    assert "model.layers.0.self_attn" in error.message
 
 
 @pytest.mark.parametrize("chosen, local_rank, count, expected", [
