@@ -83,6 +83,10 @@ RuntimeTraits MegatronCore() {
   traits.forward_launch_ratio = 5.0;
   // MoEAlltoAllTokenDispatcher.preprocess: a synchronization before the exchange of tokens.
   traits.reads_expert_counts = true;
+  // From release 0.13 on TEGroupedMLP and SequentialMLP weigh what the activation function returns
+  // (weighted_bias_swiglu_impl, moe/experts.py) and token dispatchers combine without weights, so
+  // permutations and exchanges save row numbers only (moe/moe_utils.py, moe/token_dispatcher.py).
+  traits.keeps_exchanged_tokens = false;
   // TransformerBlock.forward clones its input if it has no layers.
   traits.runs_empty_stages = true;
   traits.fused_gradient_accumulation = true;
@@ -177,6 +181,7 @@ RuntimeTraits Nanotron() {
   traits.runtime_id = "nanotron";
   // Not known of it: no published run of it has experts.
   traits.reads_expert_counts = false;
+  traits.keeps_exchanged_tokens = true;
   traits.runs_empty_stages = false;
   traits.flash_kernel = FlashKernel::kSecond;
   traits.attention_dropout = false;

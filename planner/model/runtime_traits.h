@@ -152,6 +152,10 @@ struct RuntimeTraits {
   // The host reads how many tokens each expert gets before it launches what depends on them, so the
   // device has nothing to do until it has. Captured graphs read nothing: only with `eager`.
   bool reads_expert_counts = false;
+  // The backward pass of experts reads tokens as they are sent and as they come back, for example
+  // because the router's weights apply to what comes back. Otherwise these weights apply within the
+  // experts, before their last product, and only tokens in the experts' order are kept.
+  bool keeps_exchanged_tokens = true;
   // Fused attention multiplies operands of 8 bits. Only with precisions that quantise.
   bool quantised_attention = false;
   // Weights of linear maps exist quantised only, beside 32-bit ones in the optimizer, with recipes
