@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "planner/cost/activation_tensors.h"
 #include "planner/model/model_spec.h"
+#include "planner/model/precision.h"
 #include "planner/model/runtime_traits.h"
 #include "planner/model/strategy.h"
 
@@ -90,9 +91,10 @@ struct LayerMemory {
 
 // Returns everything but `message`. `samples` is the micro-batch of one rank. Data- and
 // context-parallel ranks share sharded states; those of an expert are fewer by the expert-parallel
-// degree.
+// degree. `quantised_copy_count` is that of a quantised tensor (`QuantisedCopyCount`).
 LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, Optimizer optimizer,
-                          const RuntimeTraits& traits, const Strategy& strategy, double samples);
+                          const RuntimeTraits& traits, const Strategy& strategy, double samples,
+                          int quantised_copy_count = Quantisation::kCopyCount);
 
 }  // namespace parplan
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/model/layer_matrices.h"
+#include "planner/model/layer_precision.h"
 #include "tests/planner/cost/hardware_of_tests.h"
 #include "tests/planner/cost/layer_memory_of.h"
 
@@ -186,6 +187,37 @@ TEST(MemoryOfLayer, KeepsQuantisedWeightsForBothDirections) {
   EXPECT_EQ(alone.parameters - wide.parameters, copies - Bytes::Of(49'152 * 2));
   // The trait changes nothing of a precision that does not quantise.
   EXPECT_EQ(MemoryOf(layer, traits, {}).parameters, wide.parameters);
+}
+
+// A device that reads operands in both orders needs one copy of a tensor with one scale: 49,152
+// bytes. Other scales have their order.
+TEST(MemoryOfLayer, KeepsOneCopyOfAScaledTensorWhereBothOrdersAreRead) {
+  const LayerDefinition layer = TestDecoder(64, 4, 32);
+  const RuntimeTraits traits;
+  DeviceDescription hopper = TestDevice();
+  hopper.device_family = "hopper";
+  DeviceDescription blackwell = TestDevice();
+  blackwell.device_family = "blackwell";
+  const auto weights = [&](Precision precision, const DeviceDescription* device) {
+    const LayerFootprint footprint = FootprintOf(layer, precision, traits, {}, false);
+    return MemoryOfLayer(footprint, precision, Optimizer::kAdam, traits, {}, 1.0,
+                         QuantisedCopyCount(precision, device))
+        .parameters;
+  };
+  const Bytes copy = Bytes::Of(49'152);
+  for (const Precision precision : {Precision::kFp8Delayed, Precision::kFp8Current}) {
+    EXPECT_EQ(weights(precision, &hopper) - weights(Precision::kBf16, &hopper), copy * 2);
+    EXPECT_EQ(weights(precision, &blackwell) - weights(Precision::kBf16, &blackwell), copy);
+    EXPECT_EQ(weights(precision, nullptr), weights(precision, &hopper));
+  }
+  for (const PrecisionTraits& formats : KnownPrecisions()) {
+    const Precision precision = formats.precision;
+    EXPECT_LE(weights(precision, &blackwell), weights(precision, &hopper)) << formats.name;
+    const bool has_tensor_scale =
+        precision == Precision::kFp8Delayed || precision == Precision::kFp8Current;
+    EXPECT_EQ(weights(precision, &blackwell) < weights(precision, &hopper), has_tensor_scale)
+        << formats.name;
+  }
 }
 
 // NVFP4, scales of rows and, by default, blocks of 128 have no parameters of their own, whatever
