@@ -95,7 +95,10 @@ StateBytes StatesOf(int64_t count, int64_t shard_count, Precision precision, Opt
     states.parameters = element * part(ShardingLevel::kParameters);
   }
   states.gradients = gradient_bytes * gradient_part;
-  if (mixed && traits.separate_gradient_buffer) states.gradients += element * gradient_part;
+  const bool has_messages = level == ShardingLevel::kNone || !traits.frees_gradients_after_pass;
+  if (mixed && traits.separate_gradient_buffer && has_messages) {
+    states.gradients += element * gradient_part;
+  }
   states.optimizer_states =
       (optimizer == Optimizer::kAdam ? 2 * traits.moment_bytes : 0) * optimizer_part;
   if (mixed) states.master_parameters = 4 * optimizer_part;
@@ -217,6 +220,12 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   const RecomputeLevel level = recomputation.level;
   memory.kept = Bytes::Ceil(samples * footprint.activations.Kept(recomputation));
   memory.kept_are_checkpoints = level == RecomputeLevel::kFull;
+  if (traits.frees_gradients_after_pass && TraitsOf(precision).has_master_weights()) {
+    // The pass frees what the layer kept before it makes the gradients of the layers in front.
+    const Bytes made = Bytes::Of(element * count);
+    memory.pass_gradients = std::min(made, memory.kept);
+    memory.gradients += made - memory.pass_gradients;
+  }
   const ActivationBytes& activations = footprint.activations;
   // All modules together, although those behind attention are done before it is made again.
   const double again = activations.Kept(RecomputeLevel::kNone) - activations.Kept(recomputation);

@@ -76,6 +76,10 @@ struct LayerMemory {
   Bytes logits;
   // Whole parameters and gradients of a sharded layer, held while it runs.
   Bytes gathered;
+  // Gradients that a backward pass makes and frees (`frees_gradients_after_pass`), as far as they
+  // take the place of `kept`; what exceeds it is among `gradients`. The allocator keeps their
+  // blocks until it has no other.
+  Bytes pass_gradients;
   // Held only during the optimizer's step: fp32 copies of 16-bit gradients.
   Bytes step;
   // Message in which gradients are exchanged, if it is a copy of them.

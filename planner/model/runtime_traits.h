@@ -92,6 +92,10 @@ struct RuntimeTraits {
   // Under mixed precision gradients exist twice: as the backward pass wrote them, and in the
   // buffer.
   bool separate_gradient_buffer = false;
+  // Overrides `separate_gradient_buffer` for what the backward pass wrote: each pass makes these
+  // gradients layer by layer, where it frees activations, and all of them are freed at its end.
+  // Layers that shard no states have messages of the same size beside them, all the time.
+  bool frees_gradients_after_pass = false;
   // Bytes of one element of the messages that reduce gradients: 2 or 4.
   int gradient_message_bytes = 2;
   // Gradients are exchanged while the backward pass still runs.
@@ -99,6 +103,9 @@ struct RuntimeTraits {
   // Overrides `overlap_gradient_sync` for layers that shard nothing: their gradients are summed
   // behind the last backward pass.
   bool sums_whole_gradients_at_end = false;
+  // Overrides `overlap_gradient_sync` for layers that shard their optimizer states: their gradients
+  // are summed behind the last backward pass.
+  bool sums_sharded_states_at_end = false;
   // Overrides `overlap_gradient_sync` for sharded gradients: they are exchanged at the end of each
   // layer's backward pass, without overlap.
   bool scatters_gradients_in_line = false;

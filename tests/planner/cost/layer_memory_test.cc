@@ -31,6 +31,37 @@ TEST(MemoryOfLayer, HoldsTheBytesPerParameterOfEachSetting) {
   EXPECT_EQ(MemoryOf(layer, traits, Strategy(), 1.0, Precision::kFp32).states(), one * 16);
 }
 
+// nanotron's 16-bit gradients follow a pass from layer to layer. A decoder of 12 h^2 + 2 h
+// parameters makes 2 bytes of each; what it kept until then, 34 s h and the scores without dropout,
+// makes room for them. A short sequence keeps less than that, and the rest comes on top. Layers
+// that shard no states have messages of 2 bytes a parameter besides.
+TEST(MemoryOfLayer, MakesGradientsOfAPassInThePlaceOfWhatItKept) {
+  RuntimeTraits traits;
+  traits.gradient_bytes = 4;
+  traits.separate_gradient_buffer = true;
+  const RuntimeTraits always = traits;
+  traits.frees_gradients_after_pass = true;
+  Strategy shared;
+  shared.data_parallel_degree = 2;
+  shared.sharding_level = ShardingLevel::kOptimizer;
+  for (const int tokens : {8, 4096}) {
+    const LayerDefinition layer = TestDecoder(1024, 16, tokens);
+    const Bytes one = Bytes::Of(layer.parameter_count);
+    const LayerMemory memory = MemoryOf(layer, traits, shared);
+    const bool is_short = memory.kept < one * 2;
+    EXPECT_EQ(is_short, tokens == 8);
+    EXPECT_EQ(memory.pass_gradients, is_short ? memory.kept : one * 2);
+    EXPECT_EQ(memory.gradients, one * 4 + (one * 2 - memory.pass_gradients));
+    EXPECT_EQ(MemoryOf(layer, traits, Strategy()).gradients, memory.gradients + one * 2);
+    // Never more than the same gradients all the time, and as much with nothing kept.
+    const LayerMemory before = MemoryOf(layer, always, shared);
+    EXPECT_EQ(before.gradients, one * 6);
+    EXPECT_EQ(before.pass_gradients, Bytes());
+    EXPECT_LT(memory.gradients, before.gradients);
+    EXPECT_EQ(MemoryOf(layer, traits, shared, 1.0, Precision::kFp32).gradients, one * 4);
+  }
+}
+
 TEST(MemoryOfLayer, ShardsWhatTheLevelSays) {
   const LayerDefinition layer = TestDecoder(1024, 16, 512);
   const int64_t count = layer.parameter_count;
