@@ -95,6 +95,8 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
   const bool makes = runtime.makes_gradients_in_step && place.virtual_stage_count == 1;
   Moment worst_of_first;
   std::vector<Bytes> sent(place.virtual_stage_count);
+  // [chunk] gradients that its backward pass makes and frees.
+  std::vector<Bytes> passing(place.virtual_stage_count);
   std::vector<char> has_layers(place.virtual_stage_count, 0);
   for (auto entry = layers.rbegin(); entry != layers.rend(); ++entry) {
     const LayerMemory& layer = entry->layer;
@@ -105,6 +107,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
     all_time += layer.gathered_all_time;
     copies += layer.step;
     bucket += layer.bucket;
+    passing[entry->virtual_stage_index] += layer.pass_gradients;
     // One message is arriving and one is leaving, or one sent message is held in either direction.
     const Bytes running = layer.running + layer.message + layer.message;
     most_running = std::max(most_running, running - layer.freed + layer.logits + layer.gathered);
@@ -195,9 +198,10 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
   }
   items[kFragmentation] =
       Bytes::Ceil(coefficients[Coefficient::kFragmentation] * items.Total().as_double());
-  // Memory that the other moment leaves in the allocator.
+  // Memory that the other moment, and gradients of a pass, leave in the allocator.
   if (!runtime.expandable_segments) {
-    items[kFragmentation] += std::max(Bytes(), std::min(in_step, in_backward));
+    items[kFragmentation] += std::max(Bytes(), std::min(in_step, in_backward)) +
+                             *std::max_element(passing.begin(), passing.end());
   }
   items[kWorkspace] = Bytes::Ceil(coefficients[Coefficient::kWorkspaceMemory]);
   items[kContext] = Bytes::Ceil(coefficients[Coefficient::kContextMemory]);

@@ -229,10 +229,11 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
     tensors.Add("router scores", "8 s E / r",
                 8.0 * shape.tokens * definition.expert_count / shape.sequence, kLayer,
                 Module::kExperts);
-    tensors.Add("tokens before the experts", "n e s h", routed, kLayer, Module::kExperts);
+    const double exchanged = traits.keeps_exchanged_tokens ? routed : 0.0;
+    tensors.Add("tokens before the experts", "n e s h", exchanged, kLayer, Module::kExperts);
     const double sorted = keeps_inputs ? routed / shape.element * shape.input : 0.0;
     tensors.Add("tokens in the experts' order", "n i s h", sorted, kLayer, Module::kExperts);
-    tensors.Add("expert output", "n e s h", routed, kLayer, Module::kExperts);
+    tensors.Add("expert output", "n e s h", exchanged, kLayer, Module::kExperts);
     inner = AddFeedForward(shape, traits,
                            {.kind = definition.feed_forward_kind,
                             .width = static_cast<double>(definition.expert_feed_forward_size),
@@ -243,12 +244,18 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
                            tensors);
     const double one =
         shape.element * passes * shape.tokens * definition.expert_feed_forward_size / shape.tensor;
-    if (!swiglu) {
-      tensors.Add("activation weighted by the router", "n e s f / t", one, kLayer,
-                  Module::kExpertActivation);
+    if (!traits.keeps_exchanged_tokens) {
+      // The input of the last product is the weighted activation. The gradient of the weights reads
+      // what they weigh, which one kernel for SwiGLU and its weights makes again.
+      if (!swiglu || !traits.fused_elementwise) {
+        tensors.Add("activation before the router's weights", "n e s f / t", one, kLayer,
+                    Module::kExpertActivation);
+      }
+      tensors.Add("weights of the tokens in the experts' order", "4 n s",
+                  4.0 * passes * shape.expert_tokens, kLayer, Module::kExperts);
     }
     feed_forward_gradients = (swiglu ? 3.0 : 2.0) * one + 2.0 * routed;
-    inner += 2.0 * routed + sorted;
+    inner += 2.0 * exchanged + sorted;
     if (definition.shared_expert_feed_forward_size > 0) {
       inner +=
           AddFeedForward(shape, traits,

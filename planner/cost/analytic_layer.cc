@@ -53,6 +53,7 @@ AnalyticLayer::AnalyticLayer(const LayerDefinition& layer, Precision precision,
     : layer_(layer),
       precision_(precision),
       runtime_(runtime),
+      quantised_copy_count_(QuantisedCopyCount(precision, &device)),
       matrix_time_(device, coefficients, precision),
       attention_flops_per_second_(AttentionFlops(layer, precision, device, runtime, coefficients)),
       bytes_per_second_(device.memory_bytes_per_second *
@@ -131,7 +132,7 @@ AnalyticTimes AnalyticLayer::Times(const LayerShape& shape, double samples,
   LayerOperations operations;
   LayerShape busiest = shape;
   busiest.expert_load = shape.expert_parallel_degree > 1 ? expert_imbalance_ : 1.0;
-  ListOperations(layer_, precision_, runtime_, busiest, samples, operations);
+  ListOperations(layer_, precision_, runtime_, busiest, samples, operations, quantised_copy_count_);
   AnalyticTimes times;
   times.forward = TimeOf(operations.forward, forward_launch_interval_);
   const Seconds awaited = Seconds::Of(operations.awaited_launch_count * forward_launch_interval_);

@@ -70,6 +70,7 @@ class AnalyticLayer {
   LayerDefinition layer_;
   Precision precision_;
   RuntimeTraits runtime_;
+  int quantised_copy_count_;
   MatrixTime matrix_time_;
   double attention_flops_per_second_;
   double bytes_per_second_;

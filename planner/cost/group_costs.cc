@@ -195,7 +195,7 @@ Seconds GroupCosts::QuantisationTime(const LayerFootprint& footprint, ShardingLe
       own(footprint.quantised_expert_parameter_count, strategy.expert_replica_count());
   const double bytes =
       elements * (static_cast<double>(quantisation->read_count * BytesPerElement(precision_)) +
-                  Quantisation::kCopyCount * quantisation->operand_bytes);
+                  QuantisedCopyCount(precision_, &*device_) * quantisation->operand_bytes);
   return Seconds::Of(
       bytes / (device_->memory_bytes_per_second * coefficients_[Coefficient::kMemoryEfficiency]));
 }
@@ -208,7 +208,8 @@ Seconds GroupCosts::ShardedGradientTime(int64_t parameter_count, int replica_cou
 
 LayerMemory GroupCosts::MemoryOf(const LayerFootprint& footprint, const Strategy& strategy,
                                  double samples) const {
-  return MemoryOfLayer(footprint, precision_, optimizer_, runtime_, strategy, samples);
+  return MemoryOfLayer(footprint, precision_, optimizer_, runtime_, strategy, samples,
+                       QuantisedCopyCount(precision_, device_.has_value() ? &*device_ : nullptr));
 }
 
 }  // namespace parplan

@@ -17,7 +17,8 @@ namespace parplan {
 class LayerLister {
  public:
   LayerLister(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
-              const LayerShape& shape, double samples, LayerOperations& operations)
+              const LayerShape& shape, double samples, int quantised_copy_count,
+              LayerOperations& operations)
       : layer_(layer),
         runtime_(runtime),
         shape_(shape),
@@ -29,6 +30,7 @@ class LayerLister {
         by_operators_(runtime.selective_recompute == SelectiveRecompute::kOperators),
         element_(static_cast<double>(BytesPerElement(precision))),
         quantisation_(QuantisationOf(layer, precision)),
+        quantised_copy_count_(quantised_copy_count),
         tensor_(shape.tensor_parallel_degree),
         samples_(samples),
         sequence_(layer.sequence_length),
@@ -68,7 +70,7 @@ class LayerLister {
   void Quantise(double elements, OperationList& pass) const {
     if (!quantisation_.has_value()) return;
     pass.AddElementwise(elements * (quantisation_->read_count * element_ +
-                                    Quantisation::kCopyCount * quantisation_->operand_bytes),
+                                    quantised_copy_count_ * quantisation_->operand_bytes),
                         quantisation_->read_count);
   }
 
@@ -202,6 +204,7 @@ class LayerLister {
   double adapter_rank_ = 0.0;
   const double element_;
   const std::optional<Quantisation> quantisation_;
+  const int quantised_copy_count_;
   const double tensor_;
   const double samples_;
   const double sequence_;

@@ -95,7 +95,10 @@ StateBytes StatesOf(int64_t count, int64_t shard_count, Precision precision, Opt
     states.parameters = element * part(ShardingLevel::kParameters);
   }
   states.gradients = gradient_bytes * gradient_part;
-  if (mixed && traits.separate_gradient_buffer) states.gradients += element * gradient_part;
+  const bool has_messages = level == ShardingLevel::kNone || !traits.frees_gradients_after_pass;
+  if (mixed && traits.separate_gradient_buffer && has_messages) {
+    states.gradients += element * gradient_part;
+  }
   states.optimizer_states =
       (optimizer == Optimizer::kAdam ? 2 * traits.moment_bytes : 0) * optimizer_part;
   if (mixed) states.master_parameters = 4 * optimizer_part;
@@ -108,13 +111,13 @@ StateBytes StatesOf(int64_t count, int64_t shard_count, Precision precision, Opt
 // Adds the quantised copies of the weights of linear maps, `own` on each of `replicas` ranks that
 // have the same. Ranks that shard parameters make the copies of a layer while it runs. Without
 // 16-bit weights the copies take their place.
-void AddQuantisedWeights(int64_t own, int64_t replicas, Precision precision,
+void AddQuantisedWeights(int64_t own, int64_t replicas, Precision precision, int copy_count,
                          const RuntimeTraits& traits, ShardingLevel level, LayerMemory* memory) {
   const std::optional<Quantisation>& quantisation = TraitsOf(precision).quantisation;
   if (own == 0 || !quantisation.has_value()) return;
   const bool shards = level == ShardingLevel::kParameters && replicas > 1;
-  const Bytes copies = Bytes::Ceil(static_cast<double>(own) * Quantisation::kCopyCount *
-                                   quantisation->operand_bytes);
+  const Bytes copies =
+      Bytes::Ceil(static_cast<double>(own) * copy_count * quantisation->operand_bytes);
   const Bytes wide = Bytes::Of(BytesPerElement(precision) * own);
   const bool is_alone = HasQuantisedParameters(precision, traits);
   if (shards) {
@@ -176,7 +179,8 @@ LayerFootprint FootprintOf(const LayerDefinition& definition, Precision precisio
 }
 
 LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, Optimizer optimizer,
-                          const RuntimeTraits& traits, const Strategy& strategy, double samples) {
+                          const RuntimeTraits& traits, const Strategy& strategy, double samples,
+                          int quantised_copy_count) {
   const int64_t replicas =
       int64_t{strategy.data_parallel_degree} * strategy.context_parallel_degree;
   const StateBytes dense = StatesOf(footprint.parameter_count, replicas, precision, optimizer,
@@ -201,10 +205,10 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   memory.optimizer_states = Bytes::Of(dense.optimizer_states + experts.optimizer_states);
   memory.master_parameters = Bytes::Of(dense.master_parameters + experts.master_parameters);
   memory.step = Bytes::Of(dense.step + experts.step);
-  AddQuantisedWeights(footprint.quantised_parameter_count, replicas, precision, traits,
-                      strategy.sharding_level, &memory);
+  AddQuantisedWeights(footprint.quantised_parameter_count, replicas, precision,
+                      quantised_copy_count, traits, strategy.sharding_level, &memory);
   AddQuantisedWeights(footprint.quantised_expert_parameter_count, expert_replicas, precision,
-                      traits, strategy.sharding_level, &memory);
+                      quantised_copy_count, traits, strategy.sharding_level, &memory);
   // Parameters that more than one rank holds.
   const int64_t shared_count = (replicas > 1 ? footprint.parameter_count : 0) +
                                (expert_replicas > 1 ? footprint.expert_parameter_count : 0);
@@ -216,6 +220,12 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   const RecomputeLevel level = recomputation.level;
   memory.kept = Bytes::Ceil(samples * footprint.activations.Kept(recomputation));
   memory.kept_are_checkpoints = level == RecomputeLevel::kFull;
+  if (traits.frees_gradients_after_pass && TraitsOf(precision).has_master_weights()) {
+    // The pass frees what the layer kept before it makes the gradients of the layers in front.
+    const Bytes made = Bytes::Of(element * count);
+    memory.pass_gradients = std::min(made, memory.kept);
+    memory.gradients += made - memory.pass_gradients;
+  }
   const ActivationBytes& activations = footprint.activations;
   // All modules together, although those behind attention are done before it is made again.
   const double again = activations.Kept(RecomputeLevel::kNone) - activations.Kept(recomputation);

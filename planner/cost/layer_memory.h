@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "planner/cost/activation_tensors.h"
 #include "planner/model/model_spec.h"
+#include "planner/model/precision.h"
 #include "planner/model/runtime_traits.h"
 #include "planner/model/strategy.h"
 
@@ -76,6 +77,10 @@ struct LayerMemory {
   Bytes logits;
   // Whole parameters and gradients of a sharded layer, held while it runs.
   Bytes gathered;
+  // Gradients that a backward pass makes and frees (`frees_gradients_after_pass`), as far as they
+  // take the place of `kept`; what exceeds it is among `gradients`. The allocator keeps their
+  // blocks until it has no other.
+  Bytes pass_gradients;
   // Held only during the optimizer's step: fp32 copies of 16-bit gradients.
   Bytes step;
   // Message in which gradients are exchanged, if it is a copy of them.
@@ -92,9 +97,10 @@ struct LayerMemory {
 
 // Returns everything but `message`. `samples` is the micro-batch of one rank. Data- and
 // context-parallel ranks share sharded states; those of an expert are fewer by the expert-parallel
-// degree.
+// degree. `quantised_copy_count` is that of a quantised tensor (`QuantisedCopyCount`).
 LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, Optimizer optimizer,
-                          const RuntimeTraits& traits, const Strategy& strategy, double samples);
+                          const RuntimeTraits& traits, const Strategy& strategy, double samples,
+                          int quantised_copy_count = Quantisation::kCopyCount);
 
 }  // namespace parplan
 

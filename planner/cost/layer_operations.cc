@@ -72,8 +72,9 @@ int OperationList::LaunchCount() const {
 }
 
 void ListOperations(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
-                    const LayerShape& shape, double samples, LayerOperations& operations) {
-  LayerLister(layer, precision, runtime, shape, samples, operations).List();
+                    const LayerShape& shape, double samples, LayerOperations& operations,
+                    int quantised_copy_count) {
+  LayerLister(layer, precision, runtime, shape, samples, quantised_copy_count, operations).List();
 }
 
 }  // namespace parplan

@@ -9,6 +9,7 @@
 
 #include "planner/cost/matrix_time.h"
 #include "planner/model/model_spec.h"
+#include "planner/model/precision.h"
 #include "planner/model/runtime_traits.h"
 #include "planner/model/strategy.h"
 
@@ -142,9 +143,11 @@ struct LayerOperations {
 // The backward pass has two matrix products for each one of the forward pass: the gradients of
 // the input and of the weights. Unfused attention computes all scores, fused attention those that a
 // causal mask and a window leave. An opaque layer has no operations. Collectives only count as
-// launches. The traffic of element-wise kernels counts every tensor they read or write once.
+// launches. The traffic of element-wise kernels counts every tensor they read or write once;
+// quantisation writes `quantised_copy_count` copies (`QuantisedCopyCount`).
 void ListOperations(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
-                    const LayerShape& shape, double samples, LayerOperations& operations);
+                    const LayerShape& shape, double samples, LayerOperations& operations,
+                    int quantised_copy_count = Quantisation::kCopyCount);
 
 }  // namespace parplan
 

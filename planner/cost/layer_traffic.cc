@@ -522,7 +522,9 @@ void LayerTraffic::AddDataParallel(LayerKind kind, const Exchange& exchange, Sha
   const Seconds reduce = exchange.backward;
   const bool is_late =
       runtime_.overlaps_only_sharded_states && (has_pipeline || level == ShardingLevel::kNone);
-  const bool is_at_end = runtime_.sums_whole_gradients_at_end && level == ShardingLevel::kNone;
+  const bool is_at_end =
+      (runtime_.sums_whole_gradients_at_end && level == ShardingLevel::kNone) ||
+      (runtime_.sums_sharded_states_at_end && level == ShardingLevel::kOptimizer);
   const bool overlaps_reduce = runtime_.overlap_gradient_sync && !is_late && !is_at_end;
   const bool overlaps_scatter = overlaps_reduce && !runtime_.scatters_gradients_in_line;
   const bool is_in_step =

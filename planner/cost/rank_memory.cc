@@ -94,6 +94,7 @@ void StageMemory::Add(const LayerMemory& layer, int64_t layer_count) {
   optimizer_states += layer.optimizer_states * layer_count;
   master_parameters += layer.master_parameters * layer_count;
   gathered_all_time += layer.gathered_all_time * layer_count;
+  pass_gradients += layer.pass_gradients * layer_count;
   step += layer.step * layer_count;
   bucket += layer.bucket * layer_count;
 
@@ -169,6 +170,7 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
   Bytes bucket;
   Bytes most_transient;
   Bytes gathered_all_time;
+  Bytes pass_gradients;
   MemoryItems backward;
   for (size_t i = 0; i < stages.size(); ++i) {
     const StageMemory& stage = *stages[i];
@@ -180,6 +182,8 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
     bucket += stage.bucket;
     most_transient = std::max(most_transient, stage.most_transient);
     gathered_all_time += stage.gathered_all_time;
+    // One virtual stage at a time runs backward.
+    pass_gradients = std::max(pass_gradients, stage.pass_gradients);
     backward[kActivations] += stage.kept.activations * peak.in_flight[i];
     backward[kCheckpoints] += (stage.kept.checkpoints + outputs[i]) * peak.in_flight[i];
   }
@@ -223,9 +227,10 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
       Bytes::Ceil(coefficients[Coefficient::kCommunicatorMemory] * place.communicator_count);
   // The blocks of the other moment stay in the allocator's cache: those of the optimizer
   // step are flat copies of gradients, far larger than the activations' segments, which
-  // are not joined.
+  // are not joined. So are those of the gradients that each backward pass makes and frees.
   if (!traits.expandable_segments) {
-    memory.released_on_demand = std::max(Bytes(), std::min(step_peak, backward_peak));
+    memory.released_on_demand =
+        std::max(Bytes(), std::min(step_peak, backward_peak)) + pass_gradients;
   }
   memory.total[kFragmentation] =
       Bytes::Ceil(coefficients[Coefficient::kFragmentation] * tensors.as_double()) +

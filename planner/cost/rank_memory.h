@@ -43,6 +43,8 @@ struct StageMemory {
   Bytes optimizer_states;
   Bytes master_parameters;
   Bytes gathered_all_time;
+  // As in `LayerMemory`.
+  Bytes pass_gradients;
   // Held only in the optimizer's step.
   Bytes step;
   Bytes bucket;

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "planner/model/hardware.h"
 #include "planner/model/layer_definition.h"
 #include "planner/model/precision.h"
 #include "planner/model/runtime_traits.h"
@@ -25,6 +26,20 @@ inline std::optional<Quantisation> QuantisationOf(const LayerDefinition& layer,
 inline bool HasQuantisedParameters(Precision precision, const RuntimeTraits& runtime) {
   const std::optional<Quantisation>& quantisation = TraitsOf(precision).quantisation;
   return quantisation.has_value() && quantisation->has_parameters && runtime.quantised_parameters;
+}
+
+// Returns how many copies of a quantised tensor products need on `device`, which is null if it is
+// not known. Matrix units of Hopper read 8-bit operands in one order only, so a transposed copy
+// serves products over the other dimension. Those of Blackwell (compute capability 10) read them in
+// both orders: a tensor with one scale has one copy (Transformer Engine,
+// common/gemm/cublaslt_gemm.cu and pytorch Float8Quantizer, which make none if
+// `is_non_tn_fp8_gemm_supported`). Scales of rows, columns and blocks differ by the order, so such
+// tensors have both copies everywhere. A precision without a recipe has no such tensors.
+inline int QuantisedCopyCount(Precision precision, const DeviceDescription* device) {
+  const std::optional<Quantisation>& quantisation = TraitsOf(precision).quantisation;
+  const bool reads_both_orders = device != nullptr && device->device_family == "blackwell";
+  const bool has_one = quantisation.has_value() && quantisation->has_tensor_scale;
+  return has_one && reads_both_orders ? 1 : Quantisation::kCopyCount;
 }
 
 }  // namespace parplan

@@ -52,17 +52,17 @@ constexpr PrecisionTraits kPrecisionTraits[] = {
     // torchtitan gathers inputs in 16 bits ("all-gather happens in high precision",
     // parallelize.py).
     Quantised(Precision::kFp8Delayed, "fp8-delayed",
-              {ComputeFormat::k8Bit, 1.0, 1, true, true, true}),
+              {ComputeFormat::k8Bit, 1.0, true, 1, true, true, true}),
     Quantised(Precision::kFp8Current, "fp8-current",
-              {ComputeFormat::k8Bit, 1.0, 2, true, true, true}),
+              {ComputeFormat::k8Bit, 1.0, true, 2, true, true, true}),
     Quantised(Precision::kFp8Rowwise, "fp8-rowwise",
-              {ComputeFormat::k8Bit, 1.0, 2, false, false, false}),
+              {ComputeFormat::k8Bit, 1.0, false, 2, false, false, false}),
     Quantised(Precision::kFp8Blockwise, "fp8-blockwise",
-              {ComputeFormat::k8Bit, 1.0 + 4.0 / 128.0, 1, true, false, true}),
+              {ComputeFormat::k8Bit, 1.0 + 4.0 / 128.0, false, 1, true, false, true}),
     Quantised(Precision::kMxfp8, "mxfp8",
-              {ComputeFormat::k8Bit, 1.0 + 1.0 / 32.0, 1, false, true, true}),
+              {ComputeFormat::k8Bit, 1.0 + 1.0 / 32.0, false, 1, false, true, true}),
     Quantised(Precision::kNvfp4, "nvfp4",
-              {ComputeFormat::k4Bit, 0.5 + 1.0 / 16.0, 2, false, false, true}),
+              {ComputeFormat::k4Bit, 0.5 + 1.0 / 16.0, false, 2, false, false, true}),
 };
 
 // `TraitsOf` indexes the table by the value of the enumerator.

@@ -63,6 +63,8 @@ struct Quantisation {
   ComputeFormat format;
   // Bytes of one element with its share of the scales.
   double operand_bytes;
+  // Whether a tensor has one scale, whichever order it is read in.
+  bool has_tensor_scale;
   // Number of times that quantisation reads a tensor: once to find its largest value if a scale
   // depends on all of it, and once to convert it.
   int read_count;
@@ -74,9 +76,8 @@ struct Quantisation {
   // Whether sequence-parallel ranks gather the inputs of linear maps quantised.
   bool gathers_inputs;
 
-  // Copies of a quantised tensor: one for products that sum over its rows, one for those over its
-  // columns. Scales of rows and columns differ, and Hopper's matrix units read 8-bit operands in
-  // one order only. Blackwell's read scales of whole tensors in both orders, which is not counted.
+  // The most copies of a quantised tensor: one for products that sum over its rows, one for those
+  // over its columns. `QuantisedCopyCount` (layer_precision.h) has those on a device.
   static constexpr int kCopyCount = 2;
 };
 

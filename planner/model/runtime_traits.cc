@@ -83,6 +83,10 @@ RuntimeTraits MegatronCore() {
   traits.forward_launch_ratio = 5.0;
   // MoEAlltoAllTokenDispatcher.preprocess: a synchronization before the exchange of tokens.
   traits.reads_expert_counts = true;
+  // From release 0.13 on TEGroupedMLP and SequentialMLP weigh what the activation function returns
+  // (weighted_bias_swiglu_impl, moe/experts.py) and token dispatchers combine without weights, so
+  // permutations and exchanges save row numbers only (moe/moe_utils.py, moe/token_dispatcher.py).
+  traits.keeps_exchanged_tokens = false;
   // TransformerBlock.forward clones its input if it has no layers.
   traits.runs_empty_stages = true;
   traits.fused_gradient_accumulation = true;
@@ -169,14 +173,18 @@ RuntimeTraits MegatronBridge() {
 
 // nanotron (huggingface/nanotron): FlashAttention-2 and Triton's norms, other operations one by
 // one. `FP32GradientAccumulator` (optim/gradient_accumulator.py) adds the 16-bit gradients of all
-// layers to a 32-bit buffer behind each backward pass; DistributedDataParallel reduces it in
-// buckets of 25 MiB (`ddp_bucket_cap_mb`) during the last one. ZeRO-1 gathers parameters behind its
-// step. Its engine of stages waits for messages (parallel/pipeline_parallel/engine.py).
+// layers to a 32-bit buffer behind each backward pass, and frees them. Without ZeRO
+// DistributedDataParallel reduces the buffer in buckets of 25 MiB (`ddp_bucket_cap_mb`) during the
+// last pass; with ZeRO-1 there is none (`make_ddp` in trainer.py), and one all-reduce of the whole
+// buffer follows that pass (`sync_gradients_across_dp` with `reduce_scatter=False`). ZeRO-1 gathers
+// parameters behind its step. Its engine of stages waits for messages
+// (parallel/pipeline_parallel/engine.py).
 RuntimeTraits Nanotron() {
   RuntimeTraits traits = MegatronCore();
   traits.runtime_id = "nanotron";
   // Not known of it: no published run of it has experts.
   traits.reads_expert_counts = false;
+  traits.keeps_exchanged_tokens = true;
   traits.runs_empty_stages = false;
   traits.flash_kernel = FlashKernel::kSecond;
   traits.attention_dropout = false;
@@ -188,6 +196,9 @@ RuntimeTraits Nanotron() {
   traits.fused_gradient_accumulation = false;
   traits.widens_gradients_in_step = false;
   traits.separate_gradient_buffer = true;
+  traits.frees_gradients_after_pass = true;
+  traits.all_reduces_sharded_gradients = true;
+  traits.sums_sharded_states_at_end = true;
   traits.gradient_bucket = Bytes::Of(int64_t{25} << 20);
   traits.gathers_parameters_in_step = true;
   traits.blocking_pipeline_messages = true;

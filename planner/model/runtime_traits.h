@@ -94,6 +94,10 @@ struct RuntimeTraits {
   // Under mixed precision gradients exist twice: as the backward pass wrote them, and in the
   // buffer.
   bool separate_gradient_buffer = false;
+  // Overrides `separate_gradient_buffer` for what the backward pass wrote: each pass makes these
+  // gradients layer by layer, where it frees activations, and all of them are freed at its end.
+  // Layers that shard no states have messages of the same size beside them, all the time.
+  bool frees_gradients_after_pass = false;
   // Bytes of one element of the messages that reduce gradients: 2 or 4.
   int gradient_message_bytes = 2;
   // Gradients are exchanged while the backward pass still runs.
@@ -101,6 +105,9 @@ struct RuntimeTraits {
   // Overrides `overlap_gradient_sync` for layers that shard nothing: their gradients are summed
   // behind the last backward pass.
   bool sums_whole_gradients_at_end = false;
+  // Overrides `overlap_gradient_sync` for layers that shard their optimizer states: their gradients
+  // are summed behind the last backward pass.
+  bool sums_sharded_states_at_end = false;
   // Overrides `overlap_gradient_sync` for sharded gradients: they are exchanged at the end of each
   // layer's backward pass, without overlap.
   bool scatters_gradients_in_line = false;
@@ -154,6 +161,10 @@ struct RuntimeTraits {
   // The host reads how many tokens each expert gets before it launches what depends on them, so the
   // device has nothing to do until it has. Captured graphs read nothing: only with `eager`.
   bool reads_expert_counts = false;
+  // The backward pass of experts reads tokens as they are sent and as they come back, for example
+  // because the router's weights apply to what comes back. Otherwise these weights apply within the
+  // experts, before their last product, and only tokens in the experts' order are kept.
+  bool keeps_exchanged_tokens = true;
   // Fused attention multiplies operands of 8 bits. Only with precisions that quantise.
   bool quantised_attention = false;
   // Weights of linear maps exist quantised only, beside 32-bit ones in the optimizer, with recipes

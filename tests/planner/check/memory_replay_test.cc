@@ -27,6 +27,7 @@ LayerMemory RandomReplayedLayer(std::mt19937& random) {
   layer.gathered_all_time = Bytes::Of(size(random));
   layer.step = Bytes::Of(2 * size(random));
   layer.bucket = Bytes::Of(size(random));
+  layer.pass_gradients = Bytes::Of(size(random));
   return layer;
 }
 

@@ -253,6 +253,26 @@ TEST(CostModel, EnginesOverlapShardedStatesOfOneStageAlone) {
   ExpectAdded(added(kOptimizer, 2), 0, 0, 1 + 1);
 }
 
+// Without a wrapper that overlaps them, gradients of sharded states follow the last backward pass;
+// others travel beside it.
+TEST(CostModel, ShardedStatesCanWaitForTheirGradients) {
+  PlanningRules rules;
+  rules.runtime.all_reduces_sharded_gradients = true;
+  rules.runtime.sums_sharded_states_at_end = true;
+  const CostModel costs = *CostModel::Create(SmallProblem({}, rules));
+  const auto added = [&costs](ShardingLevel level) -> Added {
+    Strategy strategy = Degrees(1, 2);
+    strategy.sharding_level = level;
+    const LayerCost cost = costs.group(kFirstGroup).CostOfLayer(kDecoder, strategy, 2, 1);
+    return {cost.forward.milliseconds() - 1.0, cost.backward.milliseconds() - 3.0,
+            cost.gradient_sync.milliseconds()};
+  };
+  using enum ShardingLevel;
+  ExpectAdded(added(kNone), 0, 0, 0.5);
+  ExpectAdded(added(kOptimizer), 0, 0, 2 + 0.25);
+  ExpectAdded(added(kGradients), 0, 0.25, 0.25);
+}
+
 TEST(CostModel, LayersSmallerThanABucketTravelWithOthers) {
   const auto sync = [](Bytes bucket) {
     PlanningRules rules;

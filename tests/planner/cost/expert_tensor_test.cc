@@ -55,7 +55,7 @@ TEST(ExpertTensorDegree, DividesTheMatricesOfExpertsAlone) {
   EXPECT_EQ(footprint(Folded(2, 4)).expert_parameter_count, 16 * expert / 2);
 }
 
-// Each rank's own tokens, eight copies of them three times, instead of those of four ranks; the
+// Eight copies of each rank's own tokens and their weights instead of those of four ranks; the
 // inner tensors are as large.
 TEST(ExpertTensorDegree, KeepsTheTokensOfTheRanksOfAnExpert) {
   const LayerDefinition layer = FoldedLayer();
@@ -63,7 +63,7 @@ TEST(ExpertTensorDegree, KeepsTheTokensOfTheRanksOfAnExpert) {
     return ActivationBytesOf(layer, Precision::kBf16, *FindRuntime("megatron-core"), strategy)
         .Kept(RecomputeLevel::kNone);
   };
-  const double copies = 3 * 8 * 2.0 * 4096 * layer.hidden_size;
+  const double copies = 8 * 4096 * (2.0 * layer.hidden_size + 4.0);
   EXPECT_DOUBLE_EQ(kept(Folded(0, 2)) - kept(Folded(1, 2)), copies * 3 / 4);
   EXPECT_DOUBLE_EQ(kept(Folded(0, 2)) - kept(Folded(2, 2)), copies / 2);
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/model/layer_matrices.h"
+#include "planner/model/layer_precision.h"
 #include "tests/planner/cost/hardware_of_tests.h"
 #include "tests/planner/cost/layer_memory_of.h"
 
@@ -28,6 +29,37 @@ TEST(MemoryOfLayer, HoldsTheBytesPerParameterOfEachSetting) {
   traits.separate_gradient_buffer = true;
   EXPECT_EQ(MemoryOf(layer, traits, Strategy()).states(), one * 20);
   EXPECT_EQ(MemoryOf(layer, traits, Strategy(), 1.0, Precision::kFp32).states(), one * 16);
+}
+
+// nanotron's 16-bit gradients follow a pass from layer to layer. A decoder of 12 h^2 + 2 h
+// parameters makes 2 bytes of each; what it kept until then, 34 s h and the scores without dropout,
+// makes room for them. A short sequence keeps less than that, and the rest comes on top. Layers
+// that shard no states have messages of 2 bytes a parameter besides.
+TEST(MemoryOfLayer, MakesGradientsOfAPassInThePlaceOfWhatItKept) {
+  RuntimeTraits traits;
+  traits.gradient_bytes = 4;
+  traits.separate_gradient_buffer = true;
+  const RuntimeTraits always = traits;
+  traits.frees_gradients_after_pass = true;
+  Strategy shared;
+  shared.data_parallel_degree = 2;
+  shared.sharding_level = ShardingLevel::kOptimizer;
+  for (const int tokens : {8, 4096}) {
+    const LayerDefinition layer = TestDecoder(1024, 16, tokens);
+    const Bytes one = Bytes::Of(layer.parameter_count);
+    const LayerMemory memory = MemoryOf(layer, traits, shared);
+    const bool is_short = memory.kept < one * 2;
+    EXPECT_EQ(is_short, tokens == 8);
+    EXPECT_EQ(memory.pass_gradients, is_short ? memory.kept : one * 2);
+    EXPECT_EQ(memory.gradients, one * 4 + (one * 2 - memory.pass_gradients));
+    EXPECT_EQ(MemoryOf(layer, traits, Strategy()).gradients, memory.gradients + one * 2);
+    // Never more than the same gradients all the time, and as much with nothing kept.
+    const LayerMemory before = MemoryOf(layer, always, shared);
+    EXPECT_EQ(before.gradients, one * 6);
+    EXPECT_EQ(before.pass_gradients, Bytes());
+    EXPECT_LT(memory.gradients, before.gradients);
+    EXPECT_EQ(MemoryOf(layer, traits, shared, 1.0, Precision::kFp32).gradients, one * 4);
+  }
 }
 
 TEST(MemoryOfLayer, ShardsWhatTheLevelSays) {
@@ -186,6 +218,37 @@ TEST(MemoryOfLayer, KeepsQuantisedWeightsForBothDirections) {
   EXPECT_EQ(alone.parameters - wide.parameters, copies - Bytes::Of(49'152 * 2));
   // The trait changes nothing of a precision that does not quantise.
   EXPECT_EQ(MemoryOf(layer, traits, {}).parameters, wide.parameters);
+}
+
+// A device that reads operands in both orders needs one copy of a tensor with one scale: 49,152
+// bytes. Other scales have their order.
+TEST(MemoryOfLayer, KeepsOneCopyOfAScaledTensorWhereBothOrdersAreRead) {
+  const LayerDefinition layer = TestDecoder(64, 4, 32);
+  const RuntimeTraits traits;
+  DeviceDescription hopper = TestDevice();
+  hopper.device_family = "hopper";
+  DeviceDescription blackwell = TestDevice();
+  blackwell.device_family = "blackwell";
+  const auto weights = [&](Precision precision, const DeviceDescription* device) {
+    const LayerFootprint footprint = FootprintOf(layer, precision, traits, {}, false);
+    return MemoryOfLayer(footprint, precision, Optimizer::kAdam, traits, {}, 1.0,
+                         QuantisedCopyCount(precision, device))
+        .parameters;
+  };
+  const Bytes copy = Bytes::Of(49'152);
+  for (const Precision precision : {Precision::kFp8Delayed, Precision::kFp8Current}) {
+    EXPECT_EQ(weights(precision, &hopper) - weights(Precision::kBf16, &hopper), copy * 2);
+    EXPECT_EQ(weights(precision, &blackwell) - weights(Precision::kBf16, &blackwell), copy);
+    EXPECT_EQ(weights(precision, nullptr), weights(precision, &hopper));
+  }
+  for (const PrecisionTraits& formats : KnownPrecisions()) {
+    const Precision precision = formats.precision;
+    EXPECT_LE(weights(precision, &blackwell), weights(precision, &hopper)) << formats.name;
+    const bool has_tensor_scale =
+        precision == Precision::kFp8Delayed || precision == Precision::kFp8Current;
+    EXPECT_EQ(weights(precision, &blackwell) < weights(precision, &hopper), has_tensor_scale)
+        << formats.name;
+  }
 }
 
 // NVFP4, scales of rows and, by default, blocks of 128 have no parameters of their own, whatever

@@ -268,6 +268,11 @@ TEST(LayerOperations, QuantisationIsAPassOverEveryOperand) {
   EXPECT_NEAR(ElementwiseBytes(current) - ElementwiseBytes(wide), elements * (4.0 + 2.0), 1.0);
   EXPECT_EQ(block.LaunchCount() - wide.LaunchCount(), 4);
   EXPECT_EQ(current.LaunchCount() - wide.LaunchCount(), 8);
+  // One copy is written where the device reads it in both orders.
+  LayerOperations one;
+  ListOperations(decoder, Precision::kFp8Current, RuntimeTraits(), LayerShape(), 1.0, one, 1);
+  EXPECT_NEAR(ElementwiseBytes(current) - ElementwiseBytes(one.forward), elements, 1.0);
+  EXPECT_EQ(one.forward.LaunchCount(), current.LaunchCount());
 }
 
 TEST(LayerOperations, MoreTokensForTheBusiestExpertsAreMoreWork) {

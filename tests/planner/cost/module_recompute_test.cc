@@ -59,9 +59,9 @@ TEST(ModuleRecompute, FreesWhatEachModuleMakesAgain) {
   EXPECT_DOUBLE_EQ(FreedAToken(experts, {kNorms}), 2 * 2.0 * 7168);
   EXPECT_DOUBLE_EQ(FreedAToken(experts, {kExpertActivation}), 8 * 2.0 * 2048);
   EXPECT_DOUBLE_EQ(FreedAToken(experts, {kSharedExperts}), 3 * 2.0 * 2048);
-  // Scores of the router; eight copies of each token before the experts, in their order and behind
-  // them; and both parts.
-  const double all = 8.0 * 256 + 3 * 8 * 2.0 * 7168 + 8 * 3 * 2.0 * 2048 + 3 * 2.0 * 2048;
+  // Scores of the router; eight copies of each token in the experts' order with their weights; and
+  // both parts.
+  const double all = 8.0 * 256 + 8 * (2.0 * 7168 + 4.0) + 8 * 3 * 2.0 * 2048 + 3 * 2.0 * 2048;
   EXPECT_DOUBLE_EQ(FreedAToken(experts, {kExperts}), all);
   EXPECT_DOUBLE_EQ(FreedAToken(experts, {kExperts, kExpertActivation, kSharedExperts}), all);
   EXPECT_DOUBLE_EQ(FreedAToken(experts, {kFeedForward}), 0.0);

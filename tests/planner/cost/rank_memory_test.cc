@@ -264,6 +264,31 @@ TEST(MemoryOfRank, SeparatesBothViewsByWhatLiesOutsideTensors) {
             total.Total() - rank.released_on_demand);
 }
 
+// Blocks of gradients that passes make and free stay in the allocator until it has no others, so
+// the peak that is shown has them and the bound has not.
+TEST(MemoryOfRank, ReturnsTheGradientsOfAPassOnDemand) {
+  const RuntimeTraits traits = *FindRuntime("nanotron");
+  Strategy strategy;
+  strategy.data_parallel_degree = 4;
+  strategy.sharding_level = ShardingLevel::kOptimizer;
+  const LayerMemory layer = MemoryOf(TestDecoder(1024, 16, 4096), traits, strategy);
+  EXPECT_EQ(layer.pass_gradients, Bytes::Of(2 * (12 * 1024 * 1024 + 2 * 1024)));
+  const auto rank = [&](const LayerMemory& one, const RuntimeTraits& runtime) {
+    return MemoryOfRank({{{one, 4, 0}}}, Place(2, 0, 8), runtime, Coefficients());
+  };
+  const RankMemory with = rank(layer, traits);
+  LayerMemory none = layer;
+  none.pass_gradients = Bytes();
+  const RankMemory without = rank(none, traits);
+  EXPECT_EQ(with.released_on_demand - without.released_on_demand, layer.pass_gradients * 4);
+  EXPECT_EQ(with.total.Total() - without.total.Total(), layer.pass_gradients * 4);
+  EXPECT_EQ(with.allocated, without.allocated);
+  EXPECT_EQ(with.tensor_bound, without.tensor_bound);
+  RuntimeTraits expandable = traits;
+  expandable.expandable_segments = true;
+  EXPECT_EQ(rank(layer, expandable).released_on_demand, Bytes());
+}
+
 TEST(MemoryOfRank, IsThatOfTheOptimizerStepWhereItNeedsMore) {
   RuntimeTraits traits = *FindRuntime("megatron-2021");
   traits.gradient_bytes = 2;

@@ -135,6 +135,8 @@ TEST(MegatronTarget, AnswersAsBruteForceWithModules) {
       if (!is_fused) rules.runtime.attention_kernel = AttentionKernel::kUnfused;
       // Layers as small as these would mostly wait for the host, and so rarely repeat experts.
       rules.runtime.reads_expert_counts = false;
+      // Where layers keep more, more is worth repeating.
+      rules.runtime.keeps_exchanged_tokens = true;
       const PlanningProblem roomy = drawn.WithRules(rules);
       ASSERT_OK_AND_ASSIGN(const PlanningResult best, FindPlan(roomy, "exact"));
       const double most = std::get<PlanFound>(best).prediction.peak_memory_upper.as_double();
