@@ -26,86 +26,82 @@ InterleavedPaths::InterleavedPaths(const StageCounts& counts, int device_count)
       device_count_(device_count),
       before_(static_cast<size_t>(device_count) * definition_count_),
       owned_(before_.size()),
-      last_(before_.size()),
-      before_last_(before_.size()) {
+      besides_(before_.size()) {
   const int first_of_last = counts.stage_count() - device_count;
   for (int definition = 0; definition < definition_count_; ++definition) {
-    for (int stage = 0; stage < first_of_last; ++stage) {
-      before_last_[definition] += counts.of(stage, definition);
-    }
-  }
-  for (int device = 0; device < device_count; ++device) {
-    for (int definition = 0; definition < definition_count_; ++definition) {
+    // Layers of the stages before the device's last one.
+    double before_last = 0.0;
+    for (int stage = 0; stage < first_of_last; ++stage) before_last += counts.of(stage, definition);
+    for (int device = 0; device < device_count; ++device) {
       const size_t index = static_cast<size_t>(device) * definition_count_ + definition;
-      last_[index] = counts.of(first_of_last + device, definition);
-      if (device > 0) {
-        const size_t in_front = index - definition_count_;
-        before_last_[index] = before_last_[in_front] + last_[in_front];
-      }
       if (device > 0) {
         before_[index] = before_[index - definition_count_] + counts.of(device - 1, definition);
       }
       for (int stage = device; stage < counts.stage_count(); stage += device_count) {
         owned_[index] += counts.of(stage, definition);
       }
+      const double last = counts.of(first_of_last + device, definition);
+      besides_[index] = before_last - device_count * (owned_[index] - last);
+      before_last += last;
     }
   }
 }
 
 double InterleavedPaths::BoundOfDevices(const DefinitionTimes& times, int64_t micro_batch_count,
                                         absl::Span<const double> sends) const {
-  const auto micro_batches = static_cast<double>(micro_batch_count);
-  double first_sync = 0.0;
-  for (int i = 0; i < definition_count_; ++i) first_sync += owned_[i] * times.sync[i];
-  double bound = 0.0;
-  // Messages to the device's first stage.
-  double messages = 0.0;
-  for (int device = 0; device < device_count_; ++device) {
-    const double* before = &before_[static_cast<size_t>(device) * definition_count_];
-    const double* owned = &owned_[static_cast<size_t>(device) * definition_count_];
-    if (device > 0 && !sends.empty()) messages += sends[device - 1];
-    double entry = messages;
-    double entry_and_exit = 2.0 * messages;
-    double work = 0.0;
-    double sync = 0.0;
-    for (int i = 0; i < definition_count_; ++i) {
-      entry += before[i] * times.forward[i];
-      entry_and_exit += before[i] * times.forward_backward[i];
-      work += owned[i] * times.forward_backward[i];
-      sync += owned[i] * times.sync[i];
-    }
-    work *= micro_batches;
-    bound = std::max({bound, entry + work + sync, entry_and_exit + work + first_sync});
-  }
-  return bound * (1.0 - kPathRounding);
+  return Longest(times, micro_batch_count, sends, nullptr);
 }
 
 double InterleavedPaths::Bound(const DefinitionTimes& times, int64_t micro_batch_count,
                                absl::Span<const double> sends, absl::Span<const double> last_sends,
                                double all_sends) const {
+  const Through through = {last_sends, all_sends};
+  return Longest(times, micro_batch_count, sends, &through);
+}
+
+double InterleavedPaths::Longest(const DefinitionTimes& times, int64_t micro_batch_count,
+                                 absl::Span<const double> sends, const Through* through) const {
   const auto micro_batches = static_cast<double>(micro_batch_count);
   double first_sync = 0.0;
   for (int i = 0; i < definition_count_; ++i) first_sync += owned_[i] * times.sync[i];
-  double longest = 0.0;
-  // Messages to the device's last stage.
-  double messages = all_sends;
-  for (int device = device_count_ - 1; device >= 0; --device) {
-    if (device + 1 < device_count_ && !last_sends.empty()) messages -= last_sends[device];
-    const size_t begin = static_cast<size_t>(device) * definition_count_;
-    double through = 2.0 * messages;
-    for (int i = 0; i < definition_count_; ++i) {
-      const double owned = owned_[begin + i];
-      const double last = last_[begin + i];
-      const double passes =
-          before_last_[begin + i] + micro_batches * owned - device_count_ * (owned - last);
-      through += passes * times.forward_backward[i];
-    }
-    longest = std::max(longest, through);
-    // Without messages by device only the last one's are known.
-    if (last_sends.empty()) messages = 0.0;
+  double bound = 0.0;
+  // Messages to the device's first stage and to its last one. Without those by device only the last
+  // device's are known.
+  double messages = 0.0;
+  double last_messages = 0.0;
+  if (through != nullptr && !through->last_sends.empty()) {
+    last_messages = through->all_sends;
+    for (const double send : through->last_sends) last_messages -= send;
   }
-  return std::max(BoundOfDevices(times, micro_batch_count, sends),
-                  (longest + first_sync) * (1.0 - kPathRounding));
+  for (int device = 0; device < device_count_; ++device) {
+    const size_t begin = static_cast<size_t>(device) * definition_count_;
+    const double* before = &before_[begin];
+    const double* owned = &owned_[begin];
+    const double* besides = &besides_[begin];
+    if (device > 0 && !sends.empty()) messages += sends[device - 1];
+    double entry = messages;
+    double entry_and_exit = 2.0 * messages;
+    double work = 0.0;
+    double sync = 0.0;
+    double through_others = 0.0;
+    for (int i = 0; i < definition_count_; ++i) {
+      entry += before[i] * times.forward[i];
+      entry_and_exit += before[i] * times.forward_backward[i];
+      work += owned[i] * times.forward_backward[i];
+      through_others += besides[i] * times.forward_backward[i];
+      sync += owned[i] * times.sync[i];
+    }
+    work *= micro_batches;
+    bound = std::max({bound, entry + work + sync, entry_and_exit + work + first_sync});
+    if (through == nullptr) continue;
+    if (device + 1 == device_count_) {
+      last_messages = through->all_sends;
+    } else if (device > 0 && !through->last_sends.empty()) {
+      last_messages += through->last_sends[device - 1];
+    }
+    bound = std::max(bound, 2.0 * last_messages + through_others + work + first_sync);
+  }
+  return bound * (1.0 - kPathRounding);
 }
 
 }  // namespace parplan

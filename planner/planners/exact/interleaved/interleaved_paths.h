@@ -81,14 +81,23 @@ class InterleavedPaths {
                         absl::Span<const double> sends) const;
 
  private:
+  // Messages of the paths through all stages: see `Bound`.
+  struct Through {
+    absl::Span<const double> last_sends;
+    double all_sends = 0.0;
+  };
+  // Returns the longest of the paths of devices and, with `through`, of those through all stages.
+  double Longest(const DefinitionTimes& times, int64_t micro_batch_count,
+                 absl::Span<const double> sends, const Through* through) const;
+
   int definition_count_;
   int device_count_;
   // [device][definition] layers of the stages before the device's first one (`before_`), of all its
-  // stages (`owned_`), of its last one (`last_`), and of the stages before that (`before_last_`).
+  // stages (`owned_`), and of the stages before its last one less the passes of the device that the
+  // path through all stages leaves out (`besides_`).
   std::vector<double> before_;
   std::vector<double> owned_;
-  std::vector<double> last_;
-  std::vector<double> before_last_;
+  std::vector<double> besides_;
 };
 
 }  // namespace parplan

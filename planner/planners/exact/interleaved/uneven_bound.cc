@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/container/inlined_vector.h"
 #include "planner/search/base/search_numbers.h"
 
 namespace parplan {
@@ -123,15 +124,16 @@ bool UnevenBound::Allows(const DefinitionTimes& times, const Question& question,
   // Layers of `major_` come whole. Those for which the other devices have no room are on the first
   // one, which synchronises them too, and that is at the end of the paths of all devices.
   double first_sync = work.first_sync;
+  absl::InlinedVector<DeviceLimit, 32> limits(device_count_);
   while (true) {
     double layers_of_others = 0.0;
-    for (int device = 1; device < device_count_; ++device) {
-      const DeviceLimit limit = LimitOf(times, question, work, device, first_sync, step);
-      if (limit.layers < 0.0) return false;
-      layers_of_others += limit.layers;
+    for (int device = 0; device < device_count_; ++device) {
+      limits[device] = LimitOf(times, question, work, device, first_sync, step);
+      if (limits[device].layers < 0.0) return false;
+      if (device > 0) layers_of_others += limits[device].layers;
     }
     const double on_first = std::max(0.0, middle_counts_[major_] - layers_of_others);
-    if (on_first > LimitOf(times, question, work, 0, first_sync, step).layers) return false;
+    if (on_first > limits.front().layers) return false;
     const double sync = times.sync[first_] + on_first * times.sync[major_];
     if (sync <= first_sync) break;
     first_sync = sync;
@@ -155,7 +157,7 @@ bool UnevenBound::Allows(const DefinitionTimes& times, const Question& question,
   left = std::max(left, 0.0);
   // Then the rest goes where the mean path counts it least, which is to the last devices.
   for (int device = device_count_ - 1; device >= 0; --device) {
-    const DeviceLimit limit = LimitOf(times, question, work, device, first_sync, step);
+    const DeviceLimit& limit = limits[device];
     const double most =
         is_uniform_ ? limit.ends + limit.layers * times.forward_backward[major_] : limit.time;
     const double least = least_of(device);

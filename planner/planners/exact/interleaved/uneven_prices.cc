@@ -110,17 +110,28 @@ double UnevenBound::BoundAtPrices(const Question& question, const Work& work,
   }
   // All devices up to this one have as many micro-batches in flight.
   const int middle = (device_count_ - 1) / 2;
+  // What a layer costs on the devices that decide.
+  struct Costs {
+    double time;
+    double sync;
+    double kept;
+  };
+  Costs costs[4];
+  const int deciding[4] = {0, middle, std::min(middle + 1, device_count_ - 1), device_count_ - 1};
+  for (int k = 0; k < 4; ++k) {
+    const double weight = std::max(0.0, weight_of(deciding[k]));
+    costs[k] = {.time = micro_batches * weight + prices.mean_path * mean_passes(deciding[k]),
+                .sync = weight * sync_share,
+                .kept = prices.memory * InFlightOf(deciding[k], device_count_)};
+  }
   for (size_t definition = 0; definition < counts_.size(); ++definition) {
     if (counts_[definition] == 0) continue;
     double least = kInfinity;
-    for (const int device :
-         {0, middle, std::min(middle + 1, device_count_ - 1), device_count_ - 1}) {
-      const double weight = std::max(0.0, weight_of(device));
-      const double passes = micro_batches * weight + prices.mean_path * mean_passes(device);
-      const double in_flight = InFlightOf(device, device_count_);
-      for (const PricedOption& option : options.options[definition]) {
-        least = std::min(least, passes * option.time + weight * sync_share * option.sync +
-                                    prices.memory * (option.states + in_flight * option.kept));
+    for (const PricedOption& option : options.options[definition]) {
+      const double states = prices.memory * option.states;
+      for (const Costs& each : costs) {
+        least = std::min(least, each.time * option.time + each.sync * option.sync + states +
+                                    each.kept * option.kept);
       }
     }
     bound += counts_[definition] * least;
