@@ -30,6 +30,11 @@ constexpr int kFewestInGroup = 3;
 // Questions to `should_stop` between two reports of progress within one round: a report every 5 to
 // 40 ms.
 constexpr int64_t kQuestionsBetweenReports = 4;
+// States expanded after which partitions that are not listed are searched for a first time, before
+// all others are proved. Their plans are rarely the fastest, but where they are, they close most
+// candidates of one stage a device, which may take a hundred times as long. Dense models are mostly
+// proved with fewer states.
+constexpr int64_t kStatesBeforeUneven = 20'000;
 // Tables of options for the bounds of partitions that are not listed.
 constexpr int64_t kUnevenTables = 32;
 
@@ -166,6 +171,8 @@ void BestFirstSearch::Run() {
   // An incumbent closes most candidates unseen, and it is found sooner among those of one batch:
   // the largest, because filling and synchronisation are spread over most samples.
   queue.Prefer(largest_batch);
+  bool may_look_early = !uneven_.empty();
+  const int64_t states_before = meter_.expanded_state_count();
   while (meter_.ShouldContinue()) {
     if (!plans_.plans().empty()) queue.Prefer(0);
     const std::vector<size_t> round = NextRound(queue);
@@ -173,6 +180,14 @@ void BestFirstSearch::Run() {
     Visit(round);
     for (const size_t index : round) {
       if (candidates_[index].state != ExactCandidate::State::kSearched) queue.Put(index);
+    }
+    if (may_look_early && meter_.expanded_state_count() - states_before >= kStatesBeforeUneven) {
+      may_look_early = false;
+      // Only plans are wanted now: the search at the end looks at the candidates in the same order
+      // as `Prove`, which says whether this function finds a faster plan.
+      std::vector<ExactCandidate> listed = uneven_;
+      SearchUneven(LimitsOfRun());
+      uneven_ = std::move(listed);
     }
     Seed();
     Report(0);
