@@ -14,8 +14,11 @@
 
 namespace parplan {
 
-// One search per planner; null if the build has none (ilp_planners.h says what they do). A search
-// returns nothing if no plan exists at any memory, which `FindPlan` reports as NO_FEASIBLE_PLAN.
+// One search per planner (ilp_planners.h says what they do); all members are null if the build has
+// none. A search returns nothing if no plan exists at any memory, for the second and the third no
+// plan of one stage, which `FindPlan` reports as NO_FEASIBLE_PLAN. REQUIRES: every layer has the
+// usual parts (`HasUsualParts`), which `FindPlan` checks; searches abort otherwise, and
+// `draw_graph` returns INVALID_ARGUMENT.
 struct IlpSearches {
   using Search = std::optional<PlanningResult> (*)(const PlanningProblem&, const CostModel&,
                                                    const SearchControl&);

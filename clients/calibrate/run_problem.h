@@ -19,7 +19,7 @@
 
 namespace parplan::accuracy {
 
-// Name of the cluster if a source does not say where it measured.
+// Name of the cluster if neither a run nor its source names one, and the run has no repository.
 inline constexpr char kUnnamedCluster[] = "published";
 
 // The inputs of a predictor, without measurements. No pointer is null.
@@ -40,7 +40,9 @@ struct RunQuestion {
   MemoryView memory_view = MemoryView::kAllocatedMax;
   // Memory of a device that programs can allocate; a run that needs more fails.
   Bytes device_memory;
-  // Key of the job: equal for equal model, devices, batch, precision and source.
+  // Key of the job: equal for equal model, devices, batch, precision and source. Of the model it
+  // has the numbers of layers, heads and experts, hidden and feed-forward size, sequence and
+  // vocabulary; models that differ only in other sizes share it.
   std::string job_key;
   // Key of the plan: equal for equal plans of one job.
   std::string plan_key;

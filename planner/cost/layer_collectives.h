@@ -1,5 +1,5 @@
-// The collectives of one layer as a list: kind, group, size and number. `LayerTraffic` makes it and
-// prices it; `CollectivesOfStep` shows it.
+// Collectives as a list: kind, group, size and number. `LayerTraffic` makes and prices those of a
+// layer, `GroupCosts` makes those between layers and stages; `CollectivesOfStep` shows both.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_COLLECTIVES_H_
 #define PARPLAN_PLANNER_COST_LAYER_COLLECTIVES_H_
@@ -15,7 +15,9 @@ namespace parplan {
 // Size of the sum of a step's loss: one number of 32 bits.
 inline constexpr double kLossBytes = 4.0;
 
-// Equal collectives of one pass of a layer over a micro-batch.
+// Equal collectives of one pass of a layer over a micro-batch; of one reduction of its gradients or
+// one gathering of its parameters; of one change of layout, in both passes; or of one message
+// between stages. How often a step has these is not in the list: `CollectivesOfStep` counts it.
 struct LayerCollective {
   Collective collective = Collective::kAllReduce;
   GroupShape group;
@@ -51,7 +53,8 @@ class CollectiveList {
   int size_ = 0;
 };
 
-// The collectives of a layer, by pass.
+// The collectives of a layer, by pass. Those of data parallelism gather all parameters (forward)
+// and reduce all gradients (backward), once each.
 struct PassCollectives {
   CollectiveList forward;
   CollectiveList backward;

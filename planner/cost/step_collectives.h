@@ -27,7 +27,8 @@ enum class CollectivePurpose {
   // Changes between layers of different strategies; between stages, those of the sending stage.
   kLayout = 6,
   // Messages between stages: a message is one call on either side. Activations and gradients of a
-  // pair of ranks are one entry.
+  // pair of ranks are one entry. If the runtime scatters messages
+  // (`RuntimeTraits::scattered_pipeline_messages`), also the all-gathers that put them together.
   kPipeline = 7,
   // Gradients of the table that embedding and head share, if they are in different stages.
   kTiedTable = 8,
@@ -52,9 +53,9 @@ struct StepCollective {
 };
 
 // Lists what `rank` takes part in during one step, each purpose, kind and group once, in the order
-// of the layers that need it first; the loss is last. It is what the times of `PredictPlan` consist
-// of, hidden parts included: times and this list come from the same functions (`LayerTraffic`,
-// `GroupCosts`).
+// of the layers that need it first; messages to and from a stage are behind what its layers need,
+// and the loss is last. It is what the times of `PredictPlan` consist of, hidden parts included:
+// times and this list come from the same functions (`LayerTraffic`, `GroupCosts`).
 //
 // REQUIRES: `plan` satisfies `CheckPlanStructure` for `problem`, of which `costs` are the costs;
 // 0 <= rank < plan.device_count. Nothing checks it.

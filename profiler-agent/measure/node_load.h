@@ -29,8 +29,9 @@ bool HasIdsOfTheNode(const std::string& link = "/proc/self/ns/pid");
 
 // Returns who computes on the GPUs other than the ranks `own`, on one line; empty if no one does.
 // GPUs whose processes the driver does not list (GpuState::processes) are passed over.
-// In a container the driver reports ids that are unknown here, or none. Then processes are counted,
-// and others are noticed only if there are more processes than ranks.
+// In a container the driver may report ids that are unknown here, or none. So unless
+// `has_ids_of_the_node`, or one of `own` is among the ids, processes are counted, and others are
+// noticed only if there are more processes than ranks.
 std::string StrangersOn(const std::vector<GpuState>& gpus, const std::vector<pid_t>& own,
                         bool has_ids_of_the_node);
 

@@ -22,7 +22,7 @@ namespace parplan {
 // that is broken; the caller adds file, line and path.
 
 // Reads a whole number within [min, max], with `allow_string` also from a string of digits, perhaps
-// behind `-`. A number such as 1e9 is whole.
+// behind `-`. A number such as 1e9 is whole; with a point or an exponent it is at most 2^53.
 absl::StatusOr<int64_t> JsonInteger(const JsonValue& value, int64_t min, int64_t max,
                                     bool allow_string);
 // Read a number, `true` or `false`, and a text; a text of digits is no number.

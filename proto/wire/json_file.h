@@ -29,8 +29,8 @@ inline constexpr int kMaxJsonErrors = 20;
 // Errors are unknown and repeated fields, two members of a oneof, null, wrong types, numbers out of
 // range, enum values that do not exist (the message lists those that do), a Duration that is not
 // seconds like "0.005s", a Timestamp that is not RFC 3339, and files beyond the limits of
-// json_text.h. 64-bit integers may be numbers or strings of digits. `field` and `rule` in the
-// metadata are those of the first error.
+// json_text.h. 64-bit integers may be strings of digits or numbers, at most 2^53 with a point or an
+// exponent. `field` and `rule` in the metadata are those of the first error.
 //
 // After an error `message` has the fields that could be read and must not be used.
 absl::Status ParseJson(absl::string_view text, absl::string_view file_name,

@@ -28,6 +28,7 @@ const std::vector<Ablation>& Ablations();
 
 // The rates of one question under all ablations.
 struct AblationRow {
+  // The name that `ModelName` (paper_models.h) gives.
   std::string model;
   // Memory of a device, in GiB.
   int memory_gb = 0;

@@ -17,6 +17,7 @@ namespace parplan::papers {
 // All questions of a model on one stage of 8 devices: 8 to 20 GiB in steps of 2; batches of 8 to 64
 // and 1 to 8 micro-batches, each doubling.
 struct ForwardMemoryRow {
+  // The name that `ModelName` (paper_models.h) gives.
   std::string model;
   // Questions for which the optimum has a plan.
   int question_count = 0;

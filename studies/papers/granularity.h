@@ -28,6 +28,7 @@ inline constexpr Granularity kGranularities[] = {{1, 1}, {8, 1}, {32, 1}, {128, 
 
 // The rates of one question under all settings.
 struct GranularityRow {
+  // The name that `ModelName` (paper_models.h) gives.
   std::string model;
   // Memory of a device, in GiB.
   int memory_gb = 0;

@@ -39,6 +39,7 @@ struct GridAnswer {
 
 // The answers of all planners to one question.
 struct GridCell {
+  // The name that `ModelName` (paper_models.h) gives.
   std::string model;
   int device_count = 0;
   // Memory of a device, in GiB.

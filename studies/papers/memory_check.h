@@ -14,8 +14,10 @@ namespace parplan::papers {
 
 // A plan that was run.
 struct MeasuredMemory {
+  // Name of the test without the `FromAProfile/` or `FromTheory/` it begins with.
   std::string plan;
-  // Whether it was predicted from a profile; else from the model and a data sheet alone.
+  // Whether it was predicted from a profile (`FromAProfile/`); else from the model and a data sheet
+  // alone.
   bool from_profile = false;
   // Predicted peak over the measured one, less 1, of the device of the pipeline where it is the
   // furthest from 0; six digits.

@@ -16,6 +16,7 @@ namespace parplan::papers {
 
 // The rates of one question.
 struct PipelineRow {
+  // The name that `ModelName` (paper_models.h) gives.
   std::string model;
   // Memory of a device, in GiB.
   int memory_gb = 0;

@@ -23,6 +23,7 @@ struct UnlikeQuestion {
 
 // The rates of one question.
 struct UnlikeRow {
+  // The name that `ModelName` (paper_models.h) gives.
   std::string model;
   // `rtx-titan, 8 GB`.
   std::string weaker;

@@ -29,6 +29,7 @@ struct WalkQuestion {
 // `galvatron-bmw`. Steps are in seconds, six digits, 0 if no partition fits. If the answer has no
 // plan, the lists are empty and the counts from `stage_count` on are 0.
 struct WalkRow {
+  // The name that `ModelName` (paper_models.h) gives.
   std::string model;
   std::string device_kind;
   int device_count = 0;

@@ -12,7 +12,7 @@
 namespace parplan {
 
 // Grows with every change to a class that crosses: Device, DeviceBackend, RankContext,
-// Communicator, LayerKernels and what they use.
+// Communicator, LayerKernels, BackendOptions, the structs of this header, and what they use.
 inline constexpr int32_t kPluginAbi = 5;
 
 // Returns release and compiler of this build.

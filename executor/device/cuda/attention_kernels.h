@@ -5,9 +5,10 @@
 // fixed order.
 //
 // Launched by DeviceKernels (device_kernels.h) alone, which computes grids and shared memory
-// (AttentionTiles). Arguments are those of LayerKernels::Attention and its kin, with T float or
-// Bfloat16. `kSize`: 32, 64 or 128, at least the head size. `is_wide`: rows can be read 16 bytes at
-// a time. `scale`: 1 / sqrt(head_size). `kept` and `common` are [sample][head][query].
+// (AttentionTiles). Kernels with a warp for each output have blocks of kRowThreads, the others of
+// AttentionTiles<T>::kThreads. Arguments are those of LayerKernels::Attention and its kin, with T
+// float or Bfloat16. `kSize`: 32, 64 or 128, at least the head size. `is_wide`: rows can be read 16
+// bytes at a time. `scale`: 1 / sqrt(head_size). `kept` and `common` are [sample][head][query].
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_KERNELS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_KERNELS_H_

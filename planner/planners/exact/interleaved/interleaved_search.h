@@ -3,8 +3,9 @@
 // Every definition has one strategy throughout (docs/search.md). Plans of even partitions, or of
 // all if there are few, are enumerated, and each is simulated unless a bound excludes it. Those of
 // all other partitions are searched by uneven_search.h, in large spaces apart from the others.
-// Groups of more micro-batches than the pipeline degree are searched apart, at the end.
-// `BestFirstSearch` calls the searches; the list of candidates and `SteadyBound` call the bounds.
+// Groups of more micro-batches than the pipeline degree are searched apart, at the end; only
+// functions with `GroupSize` in their name cover them. `BestFirstSearch` calls the searches; the
+// list of candidates and `SteadyBound` call the bounds.
 //
 // Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a meter
 // counts states and says when a search must end (search_meter.h); a candidate is all plans of one
@@ -62,6 +63,7 @@ class InterleavedBounds {
 };
 
 // Returns a lower bound of the step of the candidate's plans that fit, or `cutoff` if that is less.
+// Leaves out partitions that the space searches apart, as `InterleavedSteadyBound` does.
 // Tries each option of the definition with most layers, with the least time and memory of the
 // others. Infinite if memory never suffices and `cutoff` is infinite. 0 if the meter stopped.
 // REQUIRES, unchecked: as `SearchInterleaved`.
@@ -69,10 +71,10 @@ Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& cost
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds cutoff, SearchMeter& meter);
 
-// Returns the same for steps of any number of micro-batches, with the memory that the smallest
-// number needs, which is one per stage. More micro-batches need no less: at each moment of the
-// first backward passes of all chunks, which are the moments that count, at least as many forward
-// passes have run.
+// Returns the same for steps of `micro_batch_count` micro-batches, even beyond the space's limit of
+// passes, with the memory that the smallest number needs, which is the pipeline degree. More
+// micro-batches need no less: at each moment of the first backward passes of all chunks, which are
+// the moments that count, at least as many forward passes have run.
 Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, int64_t micro_batch_count, Seconds cutoff,
                                SearchMeter& meter);
