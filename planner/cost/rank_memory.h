@@ -43,7 +43,7 @@ struct StageMemory {
   Bytes optimizer_states;
   Bytes master_parameters;
   Bytes gathered_all_time;
-  // As in `LayerMemory`.
+  // The sum of the layers' (`LayerMemory::pass_gradients`).
   Bytes pass_gradients;
   // Held only in the optimizer's step.
   Bytes step;
