@@ -110,7 +110,7 @@ double UnevenBound::BoundAtPrices(const Question& question, const Work& work,
   }
   // All devices up to this one have as many micro-batches in flight.
   const int middle = (device_count_ - 1) / 2;
-  // What a layer costs on the devices that decide.
+  // The costs of a layer on the devices that decide.
   struct Costs {
     double time;
     double sync;

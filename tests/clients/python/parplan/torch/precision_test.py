@@ -99,12 +99,12 @@ def test_a_precision_that_is_not_known_is_refused_and_not_taken_as_fp32(precisio
 
 
 def test_products_of_8_and_4_bits_and_frozen_layers_are_refused():
-    layers = list(jobs.model_of("plain", 4).children())
+    module = jobs.model_of("plain", 4)
     cases = [("precision", 4, {}), ("precision", 9, {}), ("layer 1", 1, {"frozen": True})]
     for field, precision, decoder in cases:
         model = plans.model_of(4, **decoder)
         model.precision = precision
         plan = jobs.plan_of(model, [[NARROW] * 4], batch=4, micro_batch_count=2)
         with pytest.raises(SpecInvalid) as raised:
-            check_plan(plan, layers)
+            check_plan(plan, module, list(module.children()))
         assert raised.value.metadata["field"] == field
