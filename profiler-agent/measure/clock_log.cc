@@ -37,7 +37,9 @@ constexpr Limit kLimits[] = {
 }  // namespace
 
 void ClockLog::Add(const GpuSet& gpus) {
-  for (size_t k = 0; k < gpus.devices.size() && k < gpus.states.size(); ++k) {
+  const size_t count =
+      std::min({static_cast<size_t>(device_count_), gpus.devices.size(), gpus.states.size()});
+  for (size_t k = 0; k < count; ++k) {
     const GpuDevice& device = gpus.devices[k];
     const GpuState& state = gpus.states[k];
     if (state.utilization_percent < kLoadPercent || state.sm_clock_mhz <= 0) continue;

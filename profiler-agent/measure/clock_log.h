@@ -18,8 +18,12 @@ namespace parplan {
 // moved. For one thread at a time.
 class ClockLog {
  public:
-  // Adds the states of GPUs at one moment. A GPU that is used for less than half of its last sample
-  // period is not under load, and its clock then is not that of a measurement: it is left out.
+  // `device_count` is the number of GPUs that are measured: the first that are visible.
+  explicit ClockLog(int device_count) : device_count_(device_count) {}
+
+  // Adds the states of the measured GPUs at one moment. A GPU that is used for less than half of
+  // its last sample period is not under load, and its clock then is not that of a measurement: it
+  // is left out.
   void Add(const GpuSet& gpus);
 
   // Returns sentences, those of each GPU on one line, in the order of the driver's numbers: the
@@ -40,6 +44,7 @@ class ClockLog {
     // Looks at which the driver named each bit of GpuState::clock_limits.
     std::map<uint64_t, int> limits;
   };
+  const int device_count_;
   // By the driver's number of the GPU.
   std::map<int, Log> logs_;
 };

@@ -88,11 +88,12 @@ absl::Status BusyRefusal(absl::string_view why) {
 }
 
 // Waits for a job while the GPUs are watched, and notes their clocks in its profile.
-absl::StatusOr<v1::Profile> WaitFor(NodeJob& job, const MeasurementOptions& options) {
+absl::StatusOr<v1::Profile> WaitFor(NodeJob& job, const agent::v1::ProbePlan& plan,
+                                    const MeasurementOptions& options) {
   if (options.on_job != nullptr) options.on_job(&job);
   absl::StatusOr<v1::Profile> profile = absl::UnknownError("");
   std::string strangers;
-  ClockLog clocks;
+  ClockLog clocks(DevicesPerNode(plan));
   if (options.device_type == DeviceType::kCuda) {
     GpuWatch watch(job, options, clocks);
     profile = job.Wait();
@@ -121,7 +122,7 @@ absl::StatusOr<v1::Profile> RunProbeJob(const agent::v1::ProbePlan& plan,
                            DurationFromProto(plan.time_budget(), "time_budget"));
   job_options.time_limit = budget + kBeyondBudget;
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<ProbeJob> job, ProbeJob::Start(plan, job_options));
-  return WaitFor(*job, options);
+  return WaitFor(*job, plan, options);
 }
 
 // Runs parplan-torch for each model that has layers in the plan, and merges the profiles. Only the
@@ -145,7 +146,7 @@ absl::StatusOr<v1::Profile> RunTorchJobs(const agent::v1::ProbePlan& plan,
     job_options.measures_collectives = model == *models.begin();
     PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<TorchJob> job,
                              TorchJob::Start(plan, model, job_options));
-    PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, WaitFor(*job, options));
+    PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, WaitFor(*job, plan, options));
     if (profile.runtime_id() != plan.torch().runtime_id()) {
       return absl::DataLossError(absl::StrCat(
           plan.torch().program(), " measured the runtime `", profile.runtime_id(), "`, and not `",

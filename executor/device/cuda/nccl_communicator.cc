@@ -16,10 +16,8 @@ namespace {
 // Operations that may pass between two looks of the watching thread before the caller itself
 // removes those that have ended, so that events do not pile up. Not measured.
 constexpr size_t kMaxUnseenCount = 64;
-// How long an aborted making may take to return, and how long a caller may be within NCCL before it
-// is taken to wait for others there. Not measured.
+// How long an aborted making may take to return. Not measured.
 constexpr std::chrono::seconds kAbortPatience(10);
-constexpr std::chrono::seconds kCallPatience(1);
 constexpr std::chrono::milliseconds kPoll(10);
 
 ncclDataType_t DataType(ElementType type) {
@@ -418,8 +416,9 @@ void NcclCommunicator::Fail(const absl::Status& status) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!failure_.ok()) return;
-    // From here on no call of NCCL begins. A caller that makes one after the other would otherwise
-    // take `calling_` again before this thread gets it, and be within a call when the abort comes.
+    // From here on no operation begins (a split may: it is not under `calling_`). A caller that
+    // makes one after the other would otherwise take `calling_` again before this thread gets it,
+    // and be within a call when the abort comes.
     failure_ = status;
     // Not worth an error of the device if all that remains has just ended.
     static_cast<void>(Collect());
@@ -428,7 +427,8 @@ void NcclCommunicator::Fail(const absl::Status& status) {
   // The error is kept before the GPU continues, since aborted operations leave undefined results.
   if (!is_idle) group_.device->queue().Fail(status);
   // The last call that takes long waits for others within NCCL: only an abort from outside ends it.
-  const std::unique_lock<std::timed_mutex> calling(calling_, kCallPatience);
+  const std::unique_lock<std::timed_mutex> calling(
+      calling_, absl::ToChronoMilliseconds(group_.call_patience));
   const std::lock_guard<std::mutex> lock(mutex_);
   ncclComm_t const communicator = std::exchange(communicator_, nullptr);
   if (communicator == nullptr) return;

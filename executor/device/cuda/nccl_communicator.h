@@ -49,6 +49,9 @@ struct NcclGroup {
   // Both outlive the communicator.
   RankContext* job = nullptr;
   NcclDevice* device = nullptr;
+  // How long a call of an operation may be within NCCL after the group has failed, before it is
+  // taken to wait for others there and is aborted from outside. Not measured.
+  absl::Duration call_patience = absl::Seconds(1);
 };
 
 // One rank's part of a group; `CudaDevice::MakeGroup` makes it. Threads and errors are those of

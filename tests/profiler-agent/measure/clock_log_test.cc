@@ -29,7 +29,7 @@ GpuSet GpusAt(int first_clock, int second_clock, uint64_t second_limits = 0,
 }
 
 TEST(ClockLog, SumsUpEachGpuUnderLoad) {
-  ClockLog log;
+  ClockLog log(/*device_count=*/2);
   EXPECT_THAT(log.Notes(), IsEmpty());
   log.Add(GpusAt(1980, 1500));
   log.Add(GpusAt(1410, 1510));
@@ -44,9 +44,15 @@ TEST(ClockLog, SumsUpEachGpuUnderLoad) {
           "measured; those of short work can be too small by as much."));
 }
 
+TEST(ClockLog, LeavesOutGpusThatAreNotMeasured) {
+  ClockLog log(/*device_count=*/1);
+  log.Add(GpusAt(1740, 345, /*second_limits=*/0x40));
+  EXPECT_THAT(log.Notes(), ElementsAre(HasSubstr("GPU 2 ran at 1740")));
+}
+
 TEST(ClockLog, HeatAndPowerSuppliesMakeAGpuSlowerThanItsKind) {
   for (const uint64_t fault : {0x8, 0x20, 0x40, 0x80}) {
-    ClockLog log;
+    ClockLog log(/*device_count=*/2);
     log.Add(GpusAt(1700, 1500, fault | 4));
     EXPECT_THAT(log.Notes(),
                 ElementsAre(AllOf(HasSubstr("in 1"), HasSubstr("slower than its kind")),

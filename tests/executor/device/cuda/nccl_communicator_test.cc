@@ -56,7 +56,10 @@ class TestContext : public RankContext {
 
 class NcclCommunicatorTest : public testing::Test {
  protected:
-  void SetUp() override { ResetFakes(); }
+  void SetUp() override {
+    ResetFakes();
+    call_patience = absl::Seconds(1);
+  }
   // Every communicator that was made has ended, once.
   void TearDown() override { EXPECT_EQ(TheFakeNccl().made, TheFakeNccl().ended); }
 
@@ -82,9 +85,14 @@ class NcclCommunicatorTest : public testing::Test {
                                      .rank = fabric.rank(),
                                      .size = fabric.world_size(),
                                      .job = &fabric,
-                                     .device = &device});
+                                     .device = &device,
+                                     .call_patience = call_patience});
   }
+
+  static absl::Duration call_patience;
 };
+
+absl::Duration NcclCommunicatorTest::call_patience;
 
 constexpr auto kType = ElementType::kFloat32;
 
@@ -303,16 +311,18 @@ TEST_F(NcclCommunicatorTest, AnAbortReachesWhoWaits) {
 // On an H100 an abort came within the call of a rank that made one after the other, which ended the
 // process: the watching thread never got the lock between two calls.
 TEST_F(NcclCommunicatorTest, NoCallBeginsAfterAFailureAndAnAbortWaitsForTheLast) {
+  // However late this thread goes on.
+  call_patience = absl::Hours(1);
   OnRanks(1, [](NcclCommunicator& group, CudaQueue& queue, TestContext& job) {
     Floats x = {1.0f};
     EXPECT_OK(group.AllReduce(kType, x.data(), 1));
     int call_count = 0;
     // This call lasts until the group has failed.
     TheFakeNccl().within_call = [&] {
-      ++call_count;
+      if (++call_count > 1) return;
+      job.Abort("the power fails");
       while (queue.Synchronize().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     };
-    job.Abort("the power fails");
     absl::Status status;
     while (status.ok()) status = group.AllReduce(kType, x.data(), 1);
     EXPECT_THAT(std::string(status.message()), HasSubstr("the power fails"));
