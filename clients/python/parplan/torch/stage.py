@@ -27,9 +27,10 @@ class Layer(nn.Module):
     def __init__(self, body: nn.Module, level: Recompute, attention: Attention,
                  dtype: torch.dtype | None, operators: MakeContexts | None = None,
                  first_pass: FirstPass | None = None) -> None:
-        """`first_pass` watches the first one. With `dtype` the layer computes with copies of its parameters of that type. `operators`
-        are the contexts of selective recomputation by operator (recompute.py), None if attention
-        alone is computed again, which is then up to `attention`."""
+        """`first_pass` watches the first one. With `dtype` the layer computes with copies of its
+        parameters of that type. `operators` are the contexts of selective recomputation by operator
+        (recompute.py), None if attention alone is computed again, which is then up to
+        `attention`."""
         super().__init__()
         self.body = body
         self._level = level
