@@ -36,8 +36,8 @@ struct VirtualMemoryCalls {
 // its own, in which a BlockHeap places arrays, and chunks of physical memory are mapped under what
 // it uses. Pools of the driver (cudaMallocAsync) need up to 8.6 % more in training that
 // recomputes, since their pieces do not join (docs/measurements/gpu.md).
-// Where no chunk is left, all that are unused go back to the driver, and the allocation is tried
-// once more; memory that others take of the driver (scratch memory, cuDNN's workspace, NCCL's
+// If the driver has no chunk left, all that are unused go back to the driver, and the allocation is
+// tried once more; memory that others take of the driver (scratch memory, cuDNN's workspace, NCCL's
 // groups) gets none of the unused chunks. Where a GPU has no virtual memory: cudaMalloc and
 // cudaFree, which wait for the device. Allocate: RESOURCE_EXHAUSTED without memory, else INTERNAL.
 // Used by the thread of the device.

@@ -1,4 +1,4 @@
-// What training needs of an allocator that places arrays in a range of addresses for each lifetime,
+// Bounds the memory of an allocator that places arrays in a range of addresses for each lifetime,
 // as the CUDA back end's does.
 
 #include <gtest/gtest.h>

@@ -32,7 +32,7 @@ class Losses:
             raise field_error("SPEC_INVALID", "reduction", f"{reduction} is not known; known are "
                               "mean, sum, and a function from targets to their weight in the mean")
         self._loss_fn, self._reduction, self._part_count = loss_fn, reduction, part_count
-        # What each share is multiplied by; None if all are equal.
+        # The factor of each share; None if all are equal.
         self._factors: list[float] | None = None
         # Whether each share has targets that count for nothing; empty if that is not known.
         self._masked: list[bool] = []

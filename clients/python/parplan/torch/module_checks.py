@@ -136,7 +136,7 @@ def check_rotations(index: int, layer: nn.Module, names: Mapping[int, str], stra
         return  # If it is another type, tensors have no contents.
 
     def made(positions: torch.Tensor) -> list[torch.Tensor]:
-        # What it made before may change what it makes.
+        # Results of earlier passes may change those of later ones.
         own = (type(rotary)(rotary.config) if any(one.is_meta for one in rotary.buffers())
                else copy.deepcopy(rotary).cpu())
         answer = own(torch.zeros(1, 1, 1), positions.unsqueeze(0))

@@ -20,7 +20,7 @@ from parplan.torch.grids import Grids
 from parplan.torch.spans import span
 from parplan.torch.stage import Stage
 
-# Of an output, its targets and the number of the micro-batch.
+# A loss takes an output, its targets and the number of the micro-batch.
 LossOfPart = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
 
 

@@ -41,7 +41,7 @@ _EMBEDDING = {"embedding_rowwise"}
 # Modules that are not split but see only the heads of their rank.
 _PARTIAL = {"replicated_with_grad_allreduce"}
 _KNOWN = _COLWISE | _ROWWISE | _GATHERED | _EMBEDDING | _PARTIAL
-# What blocks call their activations if they do not get them by place.
+# Names of the parameter that takes activations, for blocks that do not get them by place.
 _ACTIVATIONS = ("hidden_states", "hidden", "x", "input")
 _TOKENS = 1  # The dimension of activations that sequence parallelism splits.
 

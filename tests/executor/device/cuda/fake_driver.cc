@@ -47,7 +47,7 @@ CUresult Reserve(CUdeviceptr* address, size_t size, size_t, CUdeviceptr, unsigne
 }
 CUresult FreeReserved(CUdeviceptr address, size_t size) {
   const std::lock_guard<std::mutex> lock(mutex);
-  // As the driver, no addresses under which something is mapped.
+  // The driver also refuses to free addresses under which something is mapped.
   const auto first = mapped.lower_bound(address);
   if (first != mapped.end() && first->first < address + size) return CUDA_ERROR_INVALID_VALUE;
   ::munmap(At(address), size);

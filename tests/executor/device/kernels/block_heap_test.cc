@@ -37,7 +37,7 @@ TEST(BlockHeap, TakesTheSmallestRangeThatHoldsAndJoinsNeighbours) {
   EXPECT_EQ(heap.Take(1793), 2560);
   heap.Give(2304);
   heap.Give(2560);
-  // What is free at the end is beyond it.
+  // A free range at the end is not part of the heap.
   EXPECT_EQ(heap.end(), 2304);
   heap.Give(1792);
   EXPECT_EQ(heap.end(), 0);
