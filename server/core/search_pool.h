@@ -85,8 +85,8 @@ class SearchPool {
   // later call returns once the first has ended.
   void Drain(absl::Duration grace);
 
-  // Returns the threads that help searches, one fewer than there are workers: a search that runs
-  // alone has as many threads as there are workers, and several searches share them.
+  // Returns the threads that help searches, one fewer than `Limits::worker_count`: a search that
+  // runs alone has `worker_count` threads with its own, and several searches share the helpers.
   WorkerThreads& helpers() { return helpers_; }
 
  private:

@@ -162,8 +162,8 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
     for (const auto& [id, waiter] : waiters) Deliver(waiter, answer);
   }
 
-  // Says whether the flight waits for a search of another server rather than searches itself, as
-  // it does from the start.
+  // Sets whether the flight waits for a search of another server; a new one does not. It changes
+  // only the text of `TimeoutError`.
   void SetWaitsForServer(bool waits) { waits_for_server_ = waits; }
 
   // Returns SEARCH_TIMED_OUT, saying where the time went.
