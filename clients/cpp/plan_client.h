@@ -36,9 +36,10 @@ class PlanClient {
 
   // Returns a signed plan for the question of the request. Fills in a new `request_id` if the
   // request has none, so that all attempts of this call make the same plan. A caller that may
-  // repeat the call sets its own. Errors of a search are FAILED_PRECONDITION (PROFILE_MISSING,
-  // NO_FEASIBLE_PLAN, PLAN_EXPIRED), RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED,
-  // SEARCH_OUT_OF_MEMORY), DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) and INTERNAL (CHECK_FAILED).
+  // repeat the call sets its own. INVALID_ARGUMENT (REQUEST_ID_REUSED) for an id of another
+  // question. Errors of a search are FAILED_PRECONDITION (PROFILE_MISSING, NO_FEASIBLE_PLAN,
+  // PLAN_EXPIRED), RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY),
+  // DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) and INTERNAL (CHECK_FAILED).
   absl::StatusOr<v1::Plan> CreatePlan(v1::CreatePlanRequest request,
                                       const CallOptions& options = {});
 
@@ -63,7 +64,9 @@ class PlanClient {
   absl::StatusOr<v1::VerifyPlanResponse> VerifyPlan(const v1::VerifyPlanRequest& request,
                                                     const CallOptions& options = {});
   // Returns the files of a plan for another program (exports/exporters.h). INVALID_ARGUMENT
-  // (SPEC_INVALID) if that program cannot run the plan.
+  // (SPEC_INVALID) if that program cannot run the plan, (PAYLOAD_MALFORMED) for a given plan that
+  // cannot be read; PERMISSION_DENIED (SIGNATURE_INVALID) for a plan that no key trusted by the
+  // server signed; FAILED_PRECONDITION (PLAN_EXPIRED) for an expired one.
   absl::StatusOr<v1::ExportPlanResponse> ExportPlan(const v1::ExportPlanRequest& request,
                                                     const CallOptions& options = {});
   // Returns release, planners, limits and public keys of the server.
