@@ -95,9 +95,10 @@ class ExecutionCore {
   // Starts a stream, which asks `CallGuard` with `context` at its first window. Never null.
   std::unique_ptr<ReportSession> StartReport(
       std::shared_ptr<CallContext> context = CallContext::OfItself());
-  // Close an execution that runs, or that `FailSilent` marked, as succeeded, or as failed with the
-  // reason of the request, and return it with what its windows measured. One that was closed in the
-  // same way is returned as it is, with its first reason.
+  // Close an execution that runs or was abandoned (by `FailSilent`, or by a request to `Fail` that
+  // says so), as succeeded, or as failed with the reason of the request, and return it with what
+  // its windows measured. One that was closed in the same way is returned as it is, with its first
+  // reason.
   absl::StatusOr<v1::Execution> Complete(const v1::CompleteExecutionRequest& request);
   absl::StatusOr<v1::Execution> Fail(const v1::FailExecutionRequest& request);
   // Returns the execution of this name with its stages and what its windows measured so far.

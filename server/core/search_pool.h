@@ -47,12 +47,13 @@ class SearchPool {
     SearchPlace place = {};
   };
 
-  // Memory that a search gets at least, if there is a limit. Most hard questions of 1,024 devices
-  // end below it (`hard_questions` of tests/integration/abuse_long_test.py).
+  // Memory that a search gets at least, if there is a limit: the settings of the server refuse a
+  // limit below it. Most hard questions of 1,024 devices end below it (`hard_questions` of
+  // tests/integration/abuse_long_test.py).
   static constexpr int64_t kMinSearchBytes = int64_t{128} << 20;
 
   // Returns how many searches run at a time with these limits: one for each worker, or fewer, so
-  // that each gets `kMinSearchBytes`.
+  // that each gets `kMinSearchBytes`, but at least one.
   static int RunningCount(const Limits& limits);
 
   // `observer` outlives the pool. The limits are `worker_count`, `search_memory_bytes`,
