@@ -30,16 +30,17 @@ class PlanClient {
 
   // Plans a job for every number of devices on offer, and returns an option for each with a
   // recommendation; that nothing fits is an answer. Errors of a search: see `CreatePlan`, without
-  // NO_FEASIBLE_PLAN.
+  // NO_FEASIBLE_PLAN and those of a `request_id`.
   absl::StatusOr<v1::ShapePlanResponse> ShapePlan(const v1::ShapePlanRequest& request,
                                                   const CallOptions& options = {});
 
   // Returns a signed plan for the question of the request. Fills in a new `request_id` if the
   // request has none, so that all attempts of this call make the same plan. A caller that may
   // repeat the call sets its own. INVALID_ARGUMENT (REQUEST_ID_REUSED) for an id of another
-  // question. Errors of a search are FAILED_PRECONDITION (PROFILE_MISSING, NO_FEASIBLE_PLAN,
-  // PLAN_EXPIRED), RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY),
-  // DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) and INTERNAL (CHECK_FAILED).
+  // question, FAILED_PRECONDITION for one whose plan has expired (PLAN_EXPIRED) or was signed by
+  // keys that are revoked (SIGNATURE_INVALID). Errors of a search are FAILED_PRECONDITION
+  // (PROFILE_MISSING, NO_FEASIBLE_PLAN), RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED,
+  // SEARCH_OUT_OF_MEMORY), DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) and INTERNAL (CHECK_FAILED).
   absl::StatusOr<v1::Plan> CreatePlan(v1::CreatePlanRequest request,
                                       const CallOptions& options = {});
 
