@@ -65,7 +65,7 @@ struct ErrorDetail {
 absl::Status MakeError(absl::StatusCode code, Reason reason, absl::string_view message,
                        const std::map<std::string, std::string>& metadata = {});
 
-// Returns INVALID_ARGUMENT for a field that breaks a rule, with the message "`field`: rule" and the
+// Returns INVALID_ARGUMENT for a field that breaks a rule, with the message "FIELD: RULE" and the
 // metadata `field` and `rule`. `reason` says whose field it is: `kSpecInvalid` (a request or a
 // setting), `kProfileInvalid` (a profile) or `kPayloadMalformed` (a signed plan).
 absl::Status FieldError(Reason reason, absl::string_view field, absl::string_view rule);

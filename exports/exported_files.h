@@ -14,7 +14,8 @@ namespace parplan {
 
 // One file: its name and its contents.
 struct ExportedFile {
-  // Name inside the folder, without a path.
+  // Name inside the folder. An exporter's has no path; ExportToFolders (clients/launch) puts the
+  // target's folder before it.
   std::string name;
   std::string text;
   friend bool operator==(const ExportedFile&, const ExportedFile&) = default;

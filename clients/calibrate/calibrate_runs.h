@@ -33,7 +33,7 @@ struct RunPrediction {
 struct MeasuredRun {
   // Name of the run in messages: the id of its row, or the name of its execution.
   std::string id;
-  // The source named in the provenance: a data set, or a plan.
+  // The source named in the provenance: a data set, or `executions of CLUSTER`.
   std::string source;
   FitPlace place;
   // The measured values to fit, above 0; for another value the run is skipped for that quantity

@@ -22,9 +22,10 @@ namespace parplan::accuracy {
 // names `encoder-seq-length` and `use-custom-fsdp`, and what decides the attention kernel and the
 // precision of gradients. Experts that are padded to a capacity, and CUDA graphs of whole layers or
 // steps, are settings of the runtime. The id may also show features, for example `mamba`. If no
-// argument gives the vocabulary, it is GPT-2's 50,257, or 30,522 if the id has `bert`, which
-// also makes the model an encoder; there is dropout unless both rates are 0. After a fault the rest
-// of `run` is not set.
+// argument gives the vocabulary, it is GPT-2's 50,257, or 30,522 if the id has `bert`, which also
+// makes the model an encoder; there is dropout unless both rates are 0. `num-layers`,
+// `hidden-size`, `num-attention-heads` and `seq-length` must be there. After a fault the rest of
+// `run` is not set.
 void ReadMegatronArguments(const RowFields& arguments, PublishedRun* run);
 
 }  // namespace parplan::accuracy

@@ -18,7 +18,8 @@ namespace parplan::accuracy {
 
 // The network adapters of a node in the words of a source: `4x200Gb/s HDR IB per node`.
 struct AdapterText {
-  // The beginning of a link id of the library: `hdr`, `omnipath`, ...; empty if the text has none.
+  // The beginning of a link id of the library: `hdr`, `omnipath`, ...; that of InfiniBand follows
+  // from the rate if the text has only that word; empty if the text has none.
   std::string kind;
   int count = 1;
   int gigabits_per_second = 0;  // of one

@@ -28,8 +28,9 @@ class CalibrationClient {
   // Takes a stub of a test.
   explicit CalibrationClient(std::unique_ptr<v1::CalibrationService::StubInterface> stub);
 
-  // Fills in a new `request_id` if the request has none, so that all attempts of this call upload
-  // one calibration. A caller that may repeat the call sets its own.
+  // Stores a calibration and does not activate it. Fills in a new `request_id` if the request has
+  // none, so that all attempts of this call upload one calibration. A caller that may repeat the
+  // call sets its own; INVALID_ARGUMENT (REQUEST_ID_REUSED) for that of another calibration.
   absl::StatusOr<v1::Calibration> Upload(v1::UploadCalibrationRequest request,
                                          const CallOptions& options = {});
   // Returns the stored calibration of this name.

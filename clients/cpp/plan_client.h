@@ -30,14 +30,16 @@ class PlanClient {
 
   // Plans a job for every number of devices on offer, and returns an option for each with a
   // recommendation; that nothing fits is an answer. Errors of a search: see `CreatePlan`, without
-  // NO_FEASIBLE_PLAN.
+  // NO_FEASIBLE_PLAN and those of a `request_id`.
   absl::StatusOr<v1::ShapePlanResponse> ShapePlan(const v1::ShapePlanRequest& request,
                                                   const CallOptions& options = {});
 
   // Returns a signed plan for the question of the request. Fills in a new `request_id` if the
   // request has none, so that all attempts of this call make the same plan. A caller that may
-  // repeat the call sets its own. Errors of a search are FAILED_PRECONDITION (PROFILE_MISSING,
-  // NO_FEASIBLE_PLAN, PLAN_EXPIRED), RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED,
+  // repeat the call sets its own. INVALID_ARGUMENT (REQUEST_ID_REUSED) for an id of another
+  // question, FAILED_PRECONDITION for one whose plan has expired (PLAN_EXPIRED) or was signed by
+  // keys that are revoked (SIGNATURE_INVALID). Errors of a search are FAILED_PRECONDITION
+  // (PROFILE_MISSING, NO_FEASIBLE_PLAN), RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED,
   // SEARCH_OUT_OF_MEMORY), DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) and INTERNAL (CHECK_FAILED).
   absl::StatusOr<v1::Plan> CreatePlan(v1::CreatePlanRequest request,
                                       const CallOptions& options = {});
@@ -63,7 +65,9 @@ class PlanClient {
   absl::StatusOr<v1::VerifyPlanResponse> VerifyPlan(const v1::VerifyPlanRequest& request,
                                                     const CallOptions& options = {});
   // Returns the files of a plan for another program (exports/exporters.h). INVALID_ARGUMENT
-  // (SPEC_INVALID) if that program cannot run the plan.
+  // (SPEC_INVALID) if that program cannot run the plan, (PAYLOAD_MALFORMED) for a given plan that
+  // cannot be read; PERMISSION_DENIED (SIGNATURE_INVALID) for a plan that no key trusted by the
+  // server signed; FAILED_PRECONDITION (PLAN_EXPIRED) for an expired one.
   absl::StatusOr<v1::ExportPlanResponse> ExportPlan(const v1::ExportPlanRequest& request,
                                                     const CallOptions& options = {});
   // Returns release, planners, limits and public keys of the server.

@@ -42,7 +42,7 @@ class ProfileClient {
 
   // Uploads a whole profile. An upload that finds no server or breaks is started again, at most 4
   // attempts within `options.timeout`, under the same request id. If `request_id` is empty, a new
-  // one is made.
+  // one is made. INVALID_ARGUMENT (REQUEST_ID_REUSED) for the id of another profile of the node.
   absl::StatusOr<v1::Profile> Upload(absl::string_view parent, const v1::Profile& profile,
                                      std::string request_id = "", const CallOptions& options = {});
 

@@ -11,7 +11,7 @@ namespace parplan {
 // Limits of the pauses. The longest one bounds how late a record arrives after an outage. The
 // values were not measured.
 struct BackoffOptions {
-  // The first pause, and the bound that pauses never exceed.
+  // The longest that the first pause may be, and the bound that no pause exceeds.
   absl::Duration first_pause = absl::Seconds(1);
   absl::Duration longest_pause = absl::Minutes(5);
 };

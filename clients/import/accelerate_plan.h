@@ -23,7 +23,8 @@ struct AcceleratePlanOptions {
   // Samples of one micro-batch on one replica. 0: PARPLAN_MICRO_BATCH_SIZE_PER_RANK of the file,
   // which is then needed.
   int micro_batch_size = 0;
-  // Micro-batches of a step. 0: ACCELERATE_GRADIENT_ACCUMULATION_STEPS of the file, or one.
+  // Micro-batches of a step. 0: ACCELERATE_GRADIENT_ACCUMULATION_STEPS or
+  // PARPLAN_GRADIENT_ACCUMULATION_STEPS of the file, or one.
   int accumulation_step_count = 0;
   // Whether all decoder layers are recomputed. Absent: as FSDP_ACTIVATION_CHECKPOINTING or
   // PARPLAN_RECOMPUTE of the file says, or not.

@@ -23,7 +23,8 @@ class AccelerateSettings {
   // Reads lines `NAME=value`, with or without `export ` before and quotes around the value, and
   // comments behind `#`; or YAML (yaml_text.h), whose keys become the variables that `accelerate
   // launch` sets: those of `fsdp_config` and `parallelism_config` in capital letters
-  // (`FSDP_VERSION`), `mixed_precision` and `gradient_accumulation_steps` with `ACCELERATE_` before
+  // (`FSDP_VERSION`; `fsdp_transformer_layer_cls_to_wrap` becomes `FSDP_TRANSFORMER_CLS_TO_WRAP`),
+  // `mixed_precision` and `gradient_accumulation_steps` with `ACCELERATE_` before
   // them. Other keys keep their names, with dots between those of sections. A section with keys is
   // also the setting `section NAME`, without a value.
   //

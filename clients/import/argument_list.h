@@ -38,7 +38,8 @@ struct ArgumentRule {
 class ArgumentList {
  public:
   // Reads arguments that are separated by blanks and line ends; '...', "..." and a backslash quote
-  // as in a shell, and `#` at the beginning of a word starts a comment.
+  // as in a shell, except that a backslash inside "..." is a letter, and `#` at the beginning of a
+  // word starts a comment.
   //
   // INVALID_ARGUMENT (SPEC_INVALID) with file and argument for an argument of kRefused, one that is
   // read and comes twice, a value that is missing, too much or no count, and a value with `$`,

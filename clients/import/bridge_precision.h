@@ -22,7 +22,7 @@ bool IsOfBridgePrecision(absl::string_view model_field);
 // Appends the arguments of `mixed_precision` to `yaml`. `scalars` are all of that key, at least
 // one: a name, with underscores or hyphens, or the fields of a `MixedPrecisionConfig`, whose
 // defaults stand for absent ones. Names and defaults are those of release 0.3.1
-// (src/megatron/bridge/training/mixed_precision.py) and of two later names for hybrid models;
+// (src/megatron/bridge/training/mixed_precision.py) and one later name, of a hybrid model;
 // docs/import-megatron.md lists what each sets.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with file, key and rule for another name or class, a field that

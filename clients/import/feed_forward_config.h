@@ -1,6 +1,7 @@
 // Reads the feed-forward part of a layer from a `config.json`: its width, and whether it has a
 // gate. Errors are left in `fields` (config_fields.h), whose caller asks for them.
-// `ReadTransformer` (transformer_config.h) calls it.
+// `ReadTransformer` (transformer_config.h) calls it, and `MegatronFeedForwardSize`
+// (megatron_layers.h) calls `FourTimes`.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_FEED_FORWARD_CONFIG_H_
 #define PARPLAN_CLIENTS_IMPORT_FEED_FORWARD_CONFIG_H_
@@ -17,7 +18,9 @@ namespace parplan {
 bool ReadGate(const FamilyTraits& traits, ConfigFields& fields);
 
 // Returns the width of the feed-forward part. If no field gives it, it follows Llama's rule, which
-// is appended to `notes`, or is a multiple of `hidden_size` in families without a gate.
+// is appended to `notes`, or is four times `hidden_size` in families without a gate (MPT:
+// `expansion_ratio` times). With `block_auto_adjust_ff_dim` Llama's rule changes the given width.
+// The family alone says here whether there is a gate. At most kMaxImportCount.
 int ReadFeedForwardSize(const FamilyTraits& traits, ConfigFields& fields, int hidden_size,
                         std::vector<std::string>* notes);
 

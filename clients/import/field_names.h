@@ -11,8 +11,8 @@ namespace parplan {
 // Returns whether the field is known, by its whole name or its beginning or ending, to change
 // neither the shape of a layer nor its time: generation, tokens, initial values, dropout, positions
 // without parameters, scales, losses, how files were saved, and names that begin with `_`.
-// `_factor`,
-// `_rate` and the like at the end of a name count only if the name does not speak of sizes.
+// `_factor`, `_rate` and the like at the end of a name count only if the name does not speak of
+// sizes.
 bool FieldHasNoEffect(absl::string_view key);
 
 // Returns whether a word of the name, between underscores, speaks of sizes or of another structure.

@@ -39,8 +39,9 @@ struct LayersOfModel {
 void AddLayerTimings(const GalvatronTimes& times, const LayersOfModel& model, v1::Profile* profile,
                      std::vector<std::string>* notes);
 
-// Adds the memory of layers, embedding and head, and a note if memory of embedding and head that
-// was measured together is split. It is used only where memory of each alone is missing.
+// Adds the memory of layers, embedding and head, of equal keys the first, and a note if memory of
+// embedding and head that was measured together is split. Such memory is used only where that of
+// each alone is missing.
 void AddLayerMemories(const GalvatronMemory& memory, const LayersOfModel& model,
                       v1::Profile* profile, std::vector<std::string>* notes);
 

@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<bool>> ReadMegatronWideProducts(const ArgumentList& a
 absl::StatusOr<bool> HasMegatronNarrowParameters(const ArgumentList& arguments);
 
 // Returns the width of the feed-forward part that Megatron-LM takes without --ffn-hidden-size: four
-// times the hidden size, or two thirds of that in steps of 64 if it is gated.
+// times the hidden size, or, if it is gated, two thirds of that, rounded down to a multiple of 64.
 int MegatronFeedForwardSize(int hidden_size, bool is_gated);
 
 // Reads the value of --moe-layer-freq for `layer_count` layers: `n` (every n-th layer, the first

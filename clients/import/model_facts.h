@@ -103,10 +103,10 @@ struct ModelFlags {
 
 // Writes the flags over `facts`; makes as many runs as `layer_counts` has if there are none. A flag
 // that gives a size or kind of the layers, but for the sequence length and `layer_kind`, drops
-// their extra parameters, which belong to the sizes of the file, and the hidden size and the
-// vocabulary drop those of embedding and head. Returns INVALID_ARGUMENT (SPEC_INVALID) naming the
-// flag for a list of the wrong length, a size below 1, or a number of prediction layers below 0 or
-// above the file's; `facts` must not be used then.
+// their extra parameters, which belong to the sizes of the file (not those of opaque layers), and
+// the hidden size and the vocabulary drop those of embedding and head. Returns INVALID_ARGUMENT
+// (SPEC_INVALID) naming the flag for a list of the wrong length, a size below 1, or a number of
+// prediction layers below 0 or above the file's; `facts` must not be used then.
 absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts);
 
 // Makes windows and chunks that are at least as long as the sequence disappear, with

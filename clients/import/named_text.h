@@ -40,7 +40,8 @@ struct NamedText {
 std::string EscapeControls(absl::string_view text);
 
 // Returns INVALID_ARGUMENT (`reason`) with `FILE: FIELD`, or FILE alone if `field` is empty, and
-// the broken rule (`FieldError` of base/error.h). Control characters of both are escaped.
+// the broken rule (`FieldError` of base/error.h). Control characters of field and
+// rule are escaped (`EscapeControls`), those of the file's name are not.
 absl::Status ImportError(Reason reason, absl::string_view file_name, absl::string_view field,
                          absl::string_view rule);
 

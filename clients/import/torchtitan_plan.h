@@ -56,9 +56,10 @@ struct TorchtitanModelImport {
 // Returns the model whose sizes `config` names: `dim`, `n_layers`, `n_heads`, `n_kv_heads`,
 // `hidden_dim`, `vocab_size` and `enable_weight_tying` of TransformerModelArgs, of `MODEL` or of
 // [model], and `training.seq_len`. Layers are gated decoder layers, parameters are bf16 unless
-// `training.mixed_precision_param` is `float32`, and the optimizer is Adam. `flags` win over the
-// file. INVALID_ARGUMENT (SPEC_INVALID) with file and setting for a fault of the file, with the
-// flag for a wrong one, and with all that is missing if sizes are.
+// `training.mixed_precision_param` is `float32`, and the optimizer is Adam. The model id is `name`
+// beside those sizes, or `torchtitan`. `flags` win over the file. INVALID_ARGUMENT (SPEC_INVALID)
+// with file and setting for a fault of the file, with the flag for a wrong one, and with all that
+// is missing if sizes are.
 absl::StatusOr<TorchtitanModelImport> ImportTorchtitanModel(const NamedText& config,
                                                             absl::string_view function,
                                                             const ModelFlags& flags);

@@ -1,6 +1,5 @@
 // Reads the layers of a decoder or encoder, with experts, state spaces or neither, from a
-// `config.json`. `ReadModelConfig` (model_config.h) calls it; `MegatronFeedForwardSize`
-// (megatron_layers.h) calls `FourTimes`.
+// `config.json`. `ReadModelConfig` (model_config.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_TRANSFORMER_CONFIG_H_
 #define PARPLAN_CLIENTS_IMPORT_TRANSFORMER_CONFIG_H_
@@ -21,8 +20,8 @@ namespace parplan {
 // an error, which `fields` remembers, the facts must not be used.
 //
 // Layers of a kind that `opaque` has take its sizes; if all do, only width, sequence and ends are
-// read, and the runs are opaque. A field of a structure that no run has is
-// refused unless such a kind lists it, or `*` makes all layers opaque.
+// read, and the runs are opaque. A field of a structure that no run has is refused unless such a
+// kind lists it, or `*` makes all layers opaque.
 //
 // Without `counts_all_parameters` the parameters of biases, further norms and positions are left
 // out, as Galvatron's own configurations want it.

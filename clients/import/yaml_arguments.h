@@ -12,7 +12,7 @@
 
 namespace parplan {
 
-// Returns whether a value stands for none: it is empty, or a null of YAML or of Python.
+// Returns whether a value stands for none: it is empty, `null`, `~` or `None`.
 bool IsUnsetYaml(absl::string_view value);
 
 // Returns whether the scalar is an item of a list of lines that is two keys deep.

@@ -72,10 +72,11 @@ struct TrainJob {
 
 // Reads a TrainJob in JSON, as `kubectl get trainjob NAME -o json` prints it. `device_resource` is
 // the resource that counts devices: `nvidia.com/gpu`. Fields that are not read may hold anything.
-// INVALID_ARGUMENT (SPEC_INVALID) naming file and field for text that is no JSON or longer than
-// `kMaxTrainJobBytes`, another kind or version, a list of jobs, a missing name or `spec`, a field
-// of the wrong type or range, devices and processes that differ, and an annotation with
-// `kQuestionPrefix` that puts no question. Linear in the text.
+// INVALID_ARGUMENT (SPEC_INVALID) naming file and field for text that is no JSON, repeats a member
+// or is longer than `kMaxTrainJobBytes`, another kind or version, a list of jobs, a missing name or
+// `spec`, a field of the wrong type or range, devices and processes that differ, a limit and a
+// request of devices that differ, and an annotation with `kQuestionPrefix` that puts no question.
+// Linear in the text.
 absl::StatusOr<TrainJob> ReadTrainJob(absl::string_view text, absl::string_view file_name,
                                       absl::string_view device_resource);
 

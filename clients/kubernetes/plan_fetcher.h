@@ -35,7 +35,8 @@ struct PlanWanted {
   // Path of a CreatePlanRequest (proto JSON) to send. `job_id`, if given, replaces the one in the
   // file. All pods of a job that send the same question get the same plan; if that has expired or
   // its key was revoked, a next one, at most 16 a question, then the server's error (PLAN_EXPIRED
-  // or SIGNATURE_INVALID). Without a job each try asks for a new plan.
+  // or SIGNATURE_INVALID). Without a job each try asks for a new plan. The file's request id is
+  // not used.
   std::string question_file;
   // Nodes to ask for instead of those in `question_file`; 0: those.
   int node_count = 0;

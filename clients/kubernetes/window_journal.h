@@ -32,7 +32,7 @@ struct JournalTask {
   // The four things, in the order in which the head of this struct names them.
   enum class Kind { kOpen, kSend, kClose, kAbandon };
   Kind kind = Kind::kOpen;
-  // The request of the job; its request id is the key here.
+  // The request of the job; the local name is made of its plan and request id.
   v1::CreateExecutionRequest request;
   // The server's name of the execution; empty for kOpen.
   std::string execution;
@@ -48,15 +48,14 @@ struct JournalTask {
 // Counts since this process opened the folder; windows that an earlier process left count as
 // received.
 struct JournalCounts {
-  // Windows that were stored in the folder, those that the server then took, and those that still
-  // wait.
+  // Windows that were stored in the folder, and those of them that the server then took.
   int64_t received_window_count = 0;
   int64_t forwarded_window_count = 0;
   // Windows that the server will never take, or whose record was damaged after it had been stored.
   // The latest 100 records are set aside in the folder.
   int64_t refused_window_count = 0;
+  // Windows that still wait, and their size on disk in bytes.
   int64_t waiting_window_count = 0;
-  // Size of the waiting windows on disk, in bytes.
   int64_t waiting_byte_count = 0;
   // Records whose content was damaged or could not be read later, set aside.
   int64_t damaged_record_count = 0;
@@ -168,7 +167,7 @@ class WindowJournal {
   std::condition_variable changed_;
   // Guarded by mutex_, as the rest.
   std::unique_ptr<RecordFolder> folder_;
-  // Entries by number, in the order of opening; and numbers by request id.
+  // Entries by number, in the order of opening; and numbers by local name.
   std::map<int64_t, Entry> entries_;
   std::map<std::string, int64_t, std::less<>> numbers_;
   int64_t next_number_ = 1;

@@ -113,9 +113,10 @@ class LaunchPlan {
   LaunchOptions options_;
   std::vector<LaunchNode> nodes_;
   std::vector<Member> members_;
-  // All groups of at least two ranks, except the group of all ranks; sorted, without repetition.
+  // All groups of at least two ranks, except that of all ranks which sums up the loss; sorted,
+  // without repetition.
   std::vector<GroupSpec> groups_;
-  // The reason if there are no groups: the plan is for another runtime than the executor's.
+  // Why the executor cannot run the plan, if it cannot: then there are no groups.
   std::string no_groups_reason_;
 };
 

@@ -1,5 +1,5 @@
-// The frame that all charts share: one row per stage, names on the left, figures on the right, an
-// axis below.
+// The frame that all charts share: rows, most often one per stage, names on the left, figures on
+// the right, an axis below.
 //
 // Positions along a row are percentages of its width and heights are pixels, so a chart is as wide
 // as the page and its text keeps its size. The charts of the report (charts.h) and the scatter

@@ -16,7 +16,8 @@ namespace parplan::report {
 
 // Draws which stage works on which micro-batch when: one row per stage or, with several virtual
 // stages per device, per group of devices that share them. A prediction has only the sums of the
-// virtual stages, so these are drawn equally long. `blocking_messages`: see `PipelineRules`.
+// virtual stages, so these are drawn equally long. Of a step with too many passes only the
+// beginning is drawn, and the text below it says so. `blocking_messages`: see `PipelineRules`.
 std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
                              bool blocking_messages);
 

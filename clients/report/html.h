@@ -14,7 +14,8 @@
 namespace parplan::report {
 
 // Returns valid UTF-8 without characters that a browser acts on: control characters become spaces;
-// invalid bytes, noncharacters and marks that change the direction of text become U+FFFD.
+// invalid bytes, noncharacters and marks that change the direction of text become U+FFFD. `<`, `&`
+// and quotes stay: for HTML there is `Escape`.
 std::string Clean(absl::string_view text);
 
 // Cleans the text and makes it safe as HTML content and between quotes.

@@ -72,7 +72,7 @@ struct ReportInput {
 
 // Renders the page. Every text of `input` is escaped, and shortened where it is too long to read.
 // REQUIRES: the plan has stages, and the prediction has `plan.pipeline_parallel_degree()` stages;
-// aborts otherwise. REQUIRES, unchecked: each stage has layers. Pure.
+// aborts otherwise. REQUIRES, unchecked: the plan has layers; a virtual stage may have none. Pure.
 //
 // The page stays below 1 MiB however large the plan is; if a chart of stages or a table leaves
 // something out, the page says so.

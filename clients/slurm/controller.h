@@ -41,9 +41,10 @@ struct Answer {
 
 // Fetches the plan of a job that wants one (`job.wishes.plan` is not `off`) and writes it to the
 // spool for the job's nodes, or the reason why there is none. The spool has a reason from the
-// start, so that no node takes the plan of an earlier run of the job. Completes `job`, its own
-// copy, by `AddJobDetails`. Retries while the planner can't be reached, with pauses of 0.2 s that
-// double up to 2 s, until `tries` is over. `node_list` is SLURM_JOB_NODELIST.
+// start, so that no node takes the plan of an earlier run of the job. A plan that one of the
+// programs of `job.wishes.exports` cannot run is refused here. Completes `job`, its own copy, by
+// `AddJobDetails`. Retries while the planner can't be reached, with pauses of 0.2 s that double up
+// to 2 s, until `tries` is over. `node_list` is SLURM_JOB_NODELIST.
 Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view node_list,
                    const Countdown& tries);
 

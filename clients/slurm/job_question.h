@@ -17,7 +17,7 @@ namespace parplan::slurm {
 // Returns the devices of the job as one group of equal nodes, in the order of its node list. GRES
 // that `config.devices` does not name are left out. INVALID_ARGUMENT (SPEC_INVALID) if there are no
 // nodes, or, with what to ask Slurm for, if they differ, have several kinds of devices that the
-// configuration names, or none; and if they have 2^31 devices or more.
+// configuration names, or none; and for more than 65,536 devices of a node, or 2^31 or more of all.
 absl::StatusOr<v1::ClusterTopology> TopologyOfJob(const SlurmConfig& config,
                                                   const std::vector<JobNode>& nodes);
 

@@ -28,8 +28,8 @@ struct DeviceTemplate {
   std::string fabric_id;
 };
 
-// The fate of a job that gets no plan: it starts without one, goes back to the queue, or is
-// cancelled with the reason.
+// The fate of a job that gets no plan: it starts without one (`launch` in the file), goes back to
+// the queue (`requeue`), or is cancelled with the reason (`cancel`).
 enum class Policy { kLaunch, kRequeue, kCancel };
 
 // A value.

@@ -69,8 +69,8 @@ struct KeyStoreState {
 std::string KeyStoreStateToJson(const KeyStoreState& state);
 
 // Parses keys.json. FAILED_PRECONDITION (STORE_UNAVAILABLE) naming the field if a member is
-// missing, unknown, repeated or of another form, a window ends before it begins, or there is no
-// key, one twice, or more than `TrustBundle::kMaxKeyCount`.
+// missing, unknown, repeated or of another form, a window does not end after it begins, or there is
+// no key, one twice, or more than `TrustBundle::kMaxKeyCount`.
 absl::StatusOr<KeyStoreState> KeyStoreStateFromJson(absl::string_view json);
 
 }  // namespace parplan

@@ -10,9 +10,9 @@
 
 namespace parplan {
 
-// Returns the message of one planner's answer: the plan's step, throughput, memory and gist; the
-// smallest device memory, and device count or 0, if nothing fits; `stopped_early` if a limit came
-// before the first plan.
+// Returns the message of one planner's answer: the plan's step, throughput, memory and gist; if
+// nothing fits, the least memory of a device, and the least number of devices (0: unknown), with
+// which a plan would; `stopped_early` if a limit came before the first plan.
 v1::PlannerComparison ComparisonToProto(const std::string& planner, const PlanningResult& result);
 
 }  // namespace parplan

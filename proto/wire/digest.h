@@ -2,14 +2,13 @@
 // defines. Protobuf's serialization is not canonical, so it is never hashed, except for signed
 // bytes as they are.
 //
-// A canonical text has lines that end in "\n". The first names the kind of value
-// and the version of its form (`parplan topology 1`). A line is words separated by one
-// space: a keyword, then values. Integers are decimal, doubles "%.17g", booleans
-// 0 or 1, enums their number in the contract, absent values `-`. Strings are in
-// double quotes, with `"`, `\` and all bytes outside 0x20 to 0x7e as `\xHH`.
-// Lines whose order has no meaning are sorted by their bytes. A form never
-// changes: a new field gets a new version number, and hence new digests.
-// digest_test.cc has golden values.
+// A canonical text has lines that end in "\n". The first names the kind of value and the version of
+// its form (`parplan topology 1`). A line is words separated by one space: a keyword, then values.
+// Integers are decimal, doubles "%.17g", booleans 0 or 1, enums their number in the contract,
+// absent values `-`. Strings are in double quotes, with `"`, `\` and all bytes outside 0x20 to 0x7e
+// as `\xHH`. Lines whose order has no meaning are sorted by their bytes. The text of a value never
+// changes, so older digests stay: a field of a later release adds words or lines only where it is
+// set, some of them under a higher version number. digest_test.cc has golden values.
 //
 // The server and `planctl plan` write the digests of model and topology into a plan; launch and
 // executor compare both with what they are given, exports that of the model.

@@ -41,7 +41,8 @@ class HardwareLibrary {
 
   // Returns the fabric to assume for a cluster without a named one: the first of the device's usual
   // ones that fits. `device_id` as in `FindDevice`; `device_count` counts the whole cluster, 0 if
-  // unknown. Null also if the device has none for such nodes.
+  // unknown, for which only fabrics of any number of devices fit. Null also if the device has none
+  // for such nodes.
   const FabricDescription* DefaultFabricFor(absl::string_view device_id, int devices_per_node,
                                             int device_count = 0) const;
 

@@ -25,18 +25,19 @@ namespace parplan {
 // behind `-`. A number such as 1e9 is whole; with a point or an exponent it is at most 2^53.
 absl::StatusOr<int64_t> JsonInteger(const JsonValue& value, int64_t min, int64_t max,
                                     bool allow_string);
-// Read a number, `true` or `false`, and a text; a text of digits is no number.
+// Read a number, which is finite, `true` or `false`, and a text; a text of digits, `"NaN"` or
+// `"Infinity"` is no number.
 absl::StatusOr<double> JsonNumber(const JsonValue& value);
 absl::StatusOr<bool> JsonBoolean(const JsonValue& value);
 absl::StatusOr<std::string> JsonString(const JsonValue& value);
 // Reads Base64 in either alphabet, with padding or without.
 absl::StatusOr<std::string> JsonBytes(const JsonValue& value);
-// Reads the full name of a value of `descriptor` and returns its number.
+// Reads the full name of a value of `descriptor` and returns its number; a number is refused.
 absl::StatusOr<int> JsonEnum(const JsonValue& value,
                              const google::protobuf::EnumDescriptor& descriptor);
 // Reads seconds with up to nine decimals, `"0.005s"`, which may be negative.
 absl::StatusOr<google::protobuf::Duration> JsonDuration(const JsonValue& value);
-// Reads RFC 3339, `"2022-06-01T00:00:00Z"`.
+// Reads RFC 3339 with any offset, `"2022-06-01T00:00:00Z"`, of the years 1 to 9999.
 absl::StatusOr<google::protobuf::Timestamp> JsonTimestamp(const JsonValue& value);
 
 // Returns `; did you mean `x`?` with the name most similar to `given`, or an empty text if none is

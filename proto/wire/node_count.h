@@ -17,7 +17,8 @@ namespace parplan {
 // tiers gets none.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) naming `field`, for example `--nodes`, for a topology of
-// several groups or of named nodes, and for too many devices; `topology` is then as it was.
+// several groups or of named nodes, and for more than 2^31 - 1 devices; `topology` is then as it
+// was. `TopologyFromProto` checks the limit of the planner.
 // REQUIRES: `node_count` is at least 1, which is not checked, and `topology` is not null.
 absl::Status SetNodeCount(int node_count, absl::string_view field, v1::ClusterTopology* topology);
 

@@ -20,7 +20,8 @@ namespace parplan {
 absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int devices_per_node);
 
 // Merges the profiles of nodes of `devices_per_node` devices that hold for a runtime
-// (profile_selection.h); if none was measured, returns the part of the smallest larger node.
+// (profile_selection.h); if none was measured, returns the part of the smallest node of which they
+// are a part.
 // FAILED_PRECONDITION (PROFILE_MISSING), listing the kinds of nodes or the runtimes that were
 // measured, if neither exists; INVALID_ARGUMENT (PROFILE_INVALID) for a profile that did not pass
 // `ValidateProfile`. Profiles are not null, the newest first: of equal points it counts.

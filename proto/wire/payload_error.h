@@ -13,7 +13,7 @@ namespace parplan {
 inline constexpr Reason kMalformed = Reason::kPayloadMalformed;
 
 // Returns INVALID_ARGUMENT (PAYLOAD_MALFORMED) for a field that breaks a rule, with the message
-// "`field`: rule".
+// "FIELD: RULE".
 inline absl::Status Malformed(absl::string_view field, absl::string_view rule) {
   return FieldError(kMalformed, field, rule);
 }

@@ -42,10 +42,10 @@ v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& mode
 // product is not the number of ranks of the stage, a rank order does not name both axes, an enum
 // value is unknown, the micro-batch count does not divide the batch, the virtual stages do not
 // divide the stages or need another schedule or more devices in the pipeline, a
-// `micro_batch_group_size` other than 0 is no larger than the pipeline degree or not one that
-// `IsGroupSize` allows, or there are more than kMaxDeviceCount ranks, or kMaxLayerCount layers or
-// stages; and what `StrategyFromProto` returns. `CheckPlanStructure` decides whether the plan
-// answers a problem.
+// `micro_batch_group_size` other than 0 has no virtual stages, is no larger than the pipeline
+// degree or not one that `IsGroupSize` allows, or there are more than kMaxDeviceCount ranks, or
+// kMaxLayerCount layers or stages; and what `StrategyFromProto` returns. `CheckPlanStructure`
+// decides whether the plan answers a problem.
 absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload);
 
 // Returns one strategy. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with the path of the field below

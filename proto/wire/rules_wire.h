@@ -32,7 +32,7 @@ struct PlanningOptions {
   std::optional<absl::Duration> search_time_limit;
   // See `SearchControl::wanted_gap_ratio`.
   std::optional<double> wanted_gap_ratio;
-  // Whether the other baselines answer the question too.
+  // Whether the baselines (`BaselineNames`) answer the question too.
   bool compare_baselines = false;
   friend bool operator==(const PlanningOptions&, const PlanningOptions&) = default;
 };

@@ -52,7 +52,7 @@ class Identity {
 
   // Returns the identity of a Kubernetes service account from the subject of its token,
   // `system:serviceaccount:NAMESPACE:NAME`. Nothing for another subject, which includes a namespace
-  // or a name that Kubernetes does not allow.
+  // or a name of characters or of a length that Kubernetes does not allow.
   static std::optional<Identity> OfServiceAccount(absl::string_view subject);
 
   // The text in one of the forms above.

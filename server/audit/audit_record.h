@@ -19,8 +19,8 @@ struct AuditRecord {
     kCall,
     // A plan was signed and is about to be stored and handed out.
     kSignature,
-    // A call was refused because no role of the caller allows it. Nothing takes place, so that
-    // no caller waits for its line.
+    // A call was refused: no role of the caller allows it, its token is not accepted, or the job
+    // has a plan of another caller. Nothing takes place, so that no caller waits for its line.
     kRefusal,
   };
 

@@ -85,8 +85,9 @@ class CallGuard {
   // the errors of `TargetOf`, of `AuditSink::Write`, and of the store, which is read only for a
   // restricted caller whose roles give it its own plans alone.
   //
-  // Waits for the store and for the disk of the audit log; not for calls that make a plan, and not
-  // for calls that change nothing and are about no plan.
+  // Waits for the store and for the disk of the audit log; an allowed call that makes a plan, or
+  // that changes nothing and is about no plan, waits for neither. Every refusal is in the audit
+  // log.
   template <typename Request>
   absl::Status Check(const CallContext& context, absl::string_view method, const Request& request) {
     const AccessRow& row = RowOf(method);

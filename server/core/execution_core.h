@@ -95,8 +95,10 @@ class ExecutionCore {
   // Starts a stream, which asks `CallGuard` with `context` at its first window. Never null.
   std::unique_ptr<ReportSession> StartReport(
       std::shared_ptr<CallContext> context = CallContext::OfItself());
-  // Close a running execution as succeeded, or as failed with the reason of the request, and return
-  // it with what its windows measured. One that was closed in the same way is returned as it is.
+  // Close an execution that runs or was abandoned (by `FailSilent`, or by a request to `Fail` that
+  // says so), as succeeded, or as failed with the reason of the request, and return it with what
+  // its windows measured. One that was closed in the same way is returned as it is, with its first
+  // reason.
   absl::StatusOr<v1::Execution> Complete(const v1::CompleteExecutionRequest& request);
   absl::StatusOr<v1::Execution> Fail(const v1::FailExecutionRequest& request);
   // Returns the execution of this name with its stages and what its windows measured so far.
@@ -105,7 +107,7 @@ class ExecutionCore {
   absl::StatusOr<v1::ListExecutionsResponse> List(const v1::ListExecutionsRequest& request);
 
   // Marks executions as failed that received no report for `Limits::longest_execution_silence`, all
-  // of it while this server ran; a later report reopens them. To be called from time to time.
+  // of it while this server ran; a later report reopens them. `ServerCore::Maintain` calls it.
   // Returns whether it may have left some to the next call (it marks 100 at most), or the first
   // error, which leaves the rest too.
   absl::StatusOr<bool> FailSilent();

@@ -14,8 +14,10 @@
 //                       never refused for a full queue, and none of its searches is displaced.
 //   a worker for each   Of the holders that may run another search, the one with the fewest running
 //                       is next; among equals the one whose last start is longest ago, then the
-//                       one whose search came first. Searches of one holder start in the order in
-//                       which they came, except those that the quota of a cluster holds back.
+//                       one whose search came first. A holder that had no search for a moment
+//                       counts as one that never started any. Searches of one holder start in the
+//                       order in which they came, except those that the quota of a cluster holds
+//                       back.
 //   no idle worker      `Take` returns a search if any may run.
 
 #ifndef PARPLAN_SERVER_CORE_FAIR_QUEUE_H_
@@ -89,8 +91,9 @@ class FairQueue {
   void End(Id id);
 
   // Another holder waits for the same search. Gives the search to this one if that has at least two
-  // fewer waiting, no more running, and its quotas allow the search to wait and to run, so that it
-  // comes no later and is displaced later. Does nothing for a search that does not wait any more.
+  // fewer waiting, no more running, and its quotas allow the search to wait and to run: as a rule
+  // it then comes no later and is displaced later. Where the search stands among those of each
+  // holder is not compared. Does nothing for a search that does not wait any more.
   void Share(Id id, const std::string& holder);
 
   // Drops all searches that wait, and returns them, oldest first.

@@ -178,7 +178,7 @@ class LeaseKeeper {
   // Returns when to call `Tick`; absent while there is no deadline.
   std::optional<absl::Duration> NextDeadline() const;
 
-  // Ends all leases and connections with `status`.
+  // Ends all leases as `kDraining`, with `detail` for people, and all connections with `status`.
   News Close(const absl::Status& status, const std::string& detail);
 
   // Lists the agents of a cluster by node.

@@ -90,12 +90,13 @@ class PlanCore {
   PlanCore& operator=(const PlanCore&) = delete;
 
   // Returns a signed plan. A plan made before is returned without a search if it is for the same
-  // question, owner, job, nodes and time to live, rests on the same profiles and calibration, and
-  // has at least `kMinLifeLeft` of its life left; it is marked `from_cache`. Neither `context` nor
-  // `done` may be null. A retry, which has the `request_id` of an earlier call of its owner, gets
-  // the plan of that call until it expires. Equal questions in flight share one search, whoever
-  // asks. The search ends with the best plan so far shortly before the latest deadline of its
-  // callers; a caller whose deadline is earlier gets SEARCH_TIMED_OUT.
+  // question, owner, job, nodes and time to live, rests on the same profiles and calibration, was
+  // not cut short by a limit of its search, and has at least `kMinLifeLeft` of its life left; it is
+  // marked `from_cache`. Neither `context` nor `done` may be null. A retry, which has the
+  // `request_id` of an earlier call of its owner, gets the plan of that call until it expires.
+  // Equal questions in flight share one search, whoever asks. The search ends with the best plan so
+  // far at its limits, or shortly before the latest deadline of its callers; a caller whose
+  // deadline is earlier gets SEARCH_TIMED_OUT.
   void CreatePlan(const std::shared_ptr<CallContext>& context, const v1::CreatePlanRequest& request,
                   const PlanDone& done);
 
@@ -118,10 +119,9 @@ class PlanCore {
   v1::VerifyPlanResponse VerifyPlan(const v1::VerifyPlanRequest& request);
   v1::Capabilities GetCapabilities() const;
 
-  // Share of a plan's life that must be left for the plan to be given to another caller: whoever
-  // asks for 24 hours gets at least 2.4. A larger share would search and sign again for callers
-  // that a plan still serves, a smaller one would hand out plans that end during a job's start. Not
-  // measured.
+  // Share of a plan's life that must be left for the plan to be given once more: whoever asks for
+  // 24 hours gets at least 2.4. A larger share would search and sign again for callers that a plan
+  // still serves, a smaller one would hand out plans that end during a job's start. Not measured.
   static constexpr double kMinLifeLeft = 0.1;
 
  private:

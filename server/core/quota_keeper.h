@@ -50,12 +50,13 @@ class QuotaKeeper {
   // Returns OK if the record exceeds no quota; a record without an owner has only the cluster's. A
   // profile that is stored already exceeds none, nor does one that takes up no more bytes than
   // those that it replaces; the spec of a plan counts only if it is not stored. If a plan or a
-  // profile would exceed a quota, up to 500 plans of its owner that expired `kPurgeMargin` ago and
-  // were never executed are deleted to make room; once none is left, that is tried again after
-  // `kPurgePause` at the earliest. None is deleted unless the time of day is confirmed
-  // (`ClockCheck`), in the first ten minutes of the keeper neither. Executions make room for
-  // nothing, and nothing makes room for them. Reads the store, and waits for its disk or network,
-  // only for quotas that are set. Records that are stored at the same time are not seen.
+  // profile would exceed a quota, up to 500 plans of its owner (of the cluster if it has no owner)
+  // that expired `kPurgeMargin` ago and were never executed are deleted to make room; once none is
+  // left, that is tried again after `kPurgePause` at the earliest. None is deleted unless the time
+  // of day is confirmed (`ClockCheck`), in the first ten minutes of the keeper neither. Executions
+  // make room for nothing, and nothing makes room for them. Reads the store, and waits for its disk
+  // or network, only for quotas that are set. Records that are stored at the same time are not
+  // seen.
   //
   // Returns RESOURCE_EXHAUSTED (QUOTA_EXCEEDED) with holder and quota (`identity.plans`,
   // `cluster.stored_bytes`, `identity.execution_bytes`, ...) and a `RetryInfo` of ten minutes, or

@@ -47,12 +47,13 @@ class SearchPool {
     SearchPlace place = {};
   };
 
-  // Memory that a search gets at least, if there is a limit. Most hard questions of 1,024 devices
-  // end below it (`hard_questions` of tests/integration/abuse_long_test.py).
+  // Memory that a search gets at least, if there is a limit: the settings of the server refuse a
+  // limit below it. The value was chosen; a model of 30 kinds of layers on 512 devices uses it up
+  // (`hard_question` of tests/integration/abuse_long_test.py).
   static constexpr int64_t kMinSearchBytes = int64_t{128} << 20;
 
   // Returns how many searches run at a time with these limits: one for each worker, or fewer, so
-  // that each gets `kMinSearchBytes`.
+  // that each gets `kMinSearchBytes`, but at least one.
   static int RunningCount(const Limits& limits);
 
   // `observer` outlives the pool. The limits are `worker_count`, `search_memory_bytes`,
@@ -85,8 +86,8 @@ class SearchPool {
   // later call returns once the first has ended.
   void Drain(absl::Duration grace);
 
-  // Returns the threads that help searches, one fewer than there are workers: a search that runs
-  // alone has as many threads as there are workers, and several searches share them.
+  // Returns the threads that help searches, one fewer than `Limits::worker_count`: a search that
+  // runs alone has `worker_count` threads with its own, and several searches share the helpers.
   WorkerThreads& helpers() { return helpers_; }
 
  private:

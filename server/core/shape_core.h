@@ -58,10 +58,10 @@ class ShapeCore {
   ShapeCore(const ShapeCore&) = delete;
   ShapeCore& operator=(const ShapeCore&) = delete;
 
-  // Reads the store on the calling thread, then plans for every device count of every offer, one
-  // after the other, as one task of the pool. `options.search_time_limit`, at most
-  // `Limits::max_search_duration`, is for all of them together. Equal requests at the same time
-  // share one search.
+  // Waits for the store on the calling thread, then plans for each device count of every offer, one
+  // after the other, as one task of the pool, which reads the measurements of each.
+  // `options.search_time_limit`, at most `Limits::max_search_duration`, is for all of them
+  // together. Equal requests at the same time share one search.
   //
   // An answer whose searches all ended by themselves is kept, and returned at once while profiles
   // and calibration of the cluster are the same; one with a search that a limit cut off is not.

@@ -17,11 +17,11 @@
 namespace parplan {
 
 // Queues `run` on behalf of `place.holder`, who waits in the flight, and moves it to the place of
-// another owner who waits for it too if that one has fewer searches waiting. If a quota or a full
-// queue takes the place away, now or later, the callers of that holder alone are refused, and the
-// search goes on on behalf of the others. Returns OK if a caller has an answer or will have one;
-// else the error of `SearchPool::Submit`, which the flight is to end with. REQUIRES, unchecked:
-// `run` ends the flight (`Flight::Finish`), and `pool` outlives the search.
+// another owner who waits for it too as `FairQueue::Share` says. If a quota or a full queue takes
+// the place away, now or later, the callers of that holder alone are refused, and the search goes
+// on on behalf of the others. Returns OK if a caller has an answer or will have one; else the error
+// of `SearchPool::Submit`, which the flight is to end with. REQUIRES, unchecked: `run` ends the
+// flight (`Flight::Finish`), and `pool` outlives the search.
 template <typename Answer>
 absl::Status QueueSharedSearch(SearchPool& pool, const std::shared_ptr<Flight<Answer>>& flight,
                                SearchPlace place,

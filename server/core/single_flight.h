@@ -36,6 +36,8 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
   // wait: that of `Finish`, `ShouldStop`, `Refuse` or of the cancellation of the call; that of
   // `Join` if the call was cancelled before.
   using Done = std::function<void(const absl::StatusOr<Answer>&)>;
+  // Never called once `Done` has begun. REQUIRES, unchecked: it does not cancel its own call, which
+  // would wait for it.
   using Progress = std::function<void(const v1::SearchProgress&)>;
 
   // `on_closed` runs once, when the flight accepts no more callers.
@@ -118,9 +120,10 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
     }
   }
 
-  // Calls `on_shared` with the owner (`Caller::owner`) of each caller that waits or joins from now
-  // on, on its thread. Replaces a function of a search with a lower id; does nothing if there is
-  // one with a higher id, for that search took the place of this one in the meantime.
+  // Calls `on_shared` with the owner (`Caller::owner`) of the callers that wait, once for each
+  // owner and on this thread, and of each caller that joins later, on the thread of its `Join`.
+  // Replaces a function of a search with a lower id; does nothing if there is one with a higher id,
+  // for that search took the place of this one in the meantime.
   void OnShared(int64_t search, const std::function<void(const std::string& owner)>& on_shared) {
     std::set<std::string> owners;
     {
@@ -162,8 +165,8 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
     for (const auto& [id, waiter] : waiters) Deliver(waiter, answer);
   }
 
-  // Says whether the flight waits for a search of another server rather than searches itself, as
-  // it does from the start.
+  // Sets whether the flight waits for a search of another server; a new one does not. It changes
+  // only the text of `TimeoutError`.
   void SetWaitsForServer(bool waits) { waits_for_server_ = waits; }
 
   // Returns SEARCH_TIMED_OUT, saying where the time went.

@@ -1,5 +1,5 @@
 // Threads for work that waits for a disk, so that gRPC's own threads never wait. `RpcServer` owns
-// one (`RpcContext::pool`).
+// two (`RpcContext::pool` and `question_pool`).
 
 #ifndef PARPLAN_SERVER_RPC_BLOCKING_POOL_H_
 #define PARPLAN_SERVER_RPC_BLOCKING_POOL_H_

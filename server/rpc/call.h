@@ -60,7 +60,7 @@ struct RpcContext {
   BlockingPool& question_pool;
   // Empty for no log.
   CallLogger logger;
-  // Deadline of calls that have none.
+  // Deadline of calls that have none, except streams of agents (`Call::Deadline::kNone`).
   absl::Duration default_deadline;
   // Number of calls that gRPC is not done with; those of health and reflection are not counted.
   std::atomic<int>& call_count;

@@ -65,8 +65,8 @@ struct ConnectionCounts {
   // Handed over.
   int64_t admitted = 0;
   // Ended by the gate: those that sent nothing in time or had to give way while they were silent,
-  // those that had no call in progress and gave way to a new one, those that cancelled too many
-  // calls, and new ones for which there was no place.
+  // those that had had no call in progress for a second and gave way to a new one, those that
+  // cancelled too many calls, and new ones for which there was no place.
   int64_t silent = 0;
   int64_t idle = 0;
   int64_t cancelling = 0;

@@ -36,7 +36,8 @@ class CredentialWatch {
   // what it touches: it may have begun when `Remove` is called.
   using EndStream = std::function<void(const absl::Status& status)>;
 
-  // How long a stream may outlive its credential. Each look locks the authorizer once.
+  // How long a stream may outlive its credential. Each look asks the authorizer for the generation
+  // of its rules, which takes its lock.
   static constexpr absl::Duration kInterval = absl::Seconds(1);
 
   // The arguments outlive the watch.

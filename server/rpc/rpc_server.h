@@ -36,7 +36,7 @@ struct RpcServerOptions {
   bool allow_insecure = false;
   // A second address that serves the health protocol alone, without TLS. Empty for none.
   std::string health_listen_address;
-  // Deadline of calls that have none.
+  // Deadline of calls that have none, except streams of agents, which need none. Above 0.
   absl::Duration default_deadline = absl::Minutes(10);
   // How long the client of a stream may send nothing while the server waits for its next message;
   // for agents, for the first one alone.

@@ -14,8 +14,8 @@ namespace parplan {
 
 // A circuit breaker. Each call waits for a short outage, such as a restart of the database, to end.
 // Once the database has been out of reach for `tolerated_outage`, the gate shuts, and calls are
-// refused with the last error, so that clients go to another replica, until the database is reached
-// again. All times are of one steady clock. Used by one thread at a time.
+// refused with the error that shut it, so that clients go to another replica, until the database is
+// reached again. All times are of one steady clock. Used by one thread at a time.
 class OutageGate {
  public:
   explicit OutageGate(absl::Duration tolerated_outage) : tolerated_outage_(tolerated_outage) {}

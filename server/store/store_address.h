@@ -1,5 +1,6 @@
-// The address of a store, as people write it: `sqlite:FOLDER` or `postgres://USER@HOST/DATABASE`.
-// `parplan-server` opens its store by it, and so do `parplan-server store` commands.
+// The address of a store, as people write it: `sqlite:FOLDER` (or the file in it,
+// `sqlite:FOLDER/parplan.db`) or `postgres://USER@HOST/DATABASE`. `parplan-server` opens its store
+// by it, and so do `parplan-server store` commands.
 
 #ifndef PARPLAN_SERVER_STORE_STORE_ADDRESS_H_
 #define PARPLAN_SERVER_STORE_STORE_ADDRESS_H_

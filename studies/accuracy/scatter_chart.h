@@ -28,8 +28,9 @@ struct ScatterPoint {
 // ascending; may be none. REQUIRES: 0 < low <= high, both finite, which is not checked.
 std::vector<double> LogTicks(double low, double high, int max_count);
 
-// Returns a chart with equal scales, the line of equality and lines 20 % off. Points that are not
-// finite and above 0 are left out; an empty text if none is left. Screen readers read `title`.
+// Returns a chart with equal scales, the line of equality, and lines where one value is 1.2 times
+// the other. Points that are not finite and above 0 are left out; an empty text if none is left.
+// Screen readers read `title`.
 std::string ScatterChart(absl::string_view title, const std::vector<ScatterPoint>& points,
                          report::AxisUnit unit);
 

@@ -51,8 +51,8 @@ struct EngineVerdict {
   Seconds said;
   Seconds simulated;
   std::string gist;
-  // Reason why it is no plan of our problem (its degrees do not divide the micro-batches); else
-  // empty.
+  // Reason why it is no plan of our problem, such as degrees that do not divide the micro-batches;
+  // else empty.
   std::string invalid;
   // Our model's prediction; absent if the plan is invalid.
   std::optional<Prediction> prediction;
@@ -92,7 +92,7 @@ struct OracleComparison {
   std::string engine_error;
   // Processor time of the engine's search; absent if the case does not have it.
   std::optional<Seconds> engine_search_time;
-  // Absent if the engine gave no plan; then `engine_error` has its message.
+  // Absent if the engine gave no plan; then `engine_error` has its message, if the case has one.
   std::optional<EngineVerdict> engine;
   // Our answers in the engine's space, in the whole one, and, if the engine's plan does not fit by
   // our memory model, in the engine's space with as much memory as that plan needs.

@@ -1,5 +1,6 @@
 // The grid of the papers: models, devices and budgets, each answered by every planner. The command
-// `parplan-study papers` asks it for its section `grid`.
+// `parplan-study papers` asks it for its section `grid`. Ablations, pipelines and times use its
+// questions too.
 
 #ifndef PARPLAN_STUDIES_PAPERS_GRID_H_
 #define PARPLAN_STUDIES_PAPERS_GRID_H_

@@ -40,8 +40,8 @@ struct ModelOf2022 {
 // the text is not JSON.
 //
 // The name of a model begins with its family, which decides three things that the program of 2022
-// had for each model. Under data parallelism the 24 layers of `bert` and of `t5` take 100 and 60 ms
-// more together, those of others nothing. The stages of `t5` and `swin` are balanced by memory,
+// had for each model. Under data parallelism each layer of `bert` takes 100/24 ms more, each of
+// `t5` 60/24 ms, those of others nothing. The stages of `t5` and `swin` are balanced by memory,
 // those of others are even. And each family has its `MicroBatchRule2022`; one that the program does
 // not have gets that of `vit`, and `assumed` says so.
 //

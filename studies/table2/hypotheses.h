@@ -93,8 +93,8 @@ Hypothesis YardstickOf(const PublishedTable& table);
 inline constexpr int64_t kTriedBatches[] = {1, 2, 4, 8, 16, 32, 64};
 
 // Returns the hypothesis that sets these, with its errors; `batches` has a global batch size for
-// each row, which is not checked. Returns the errors of `MemoryOfPlan`. The test of the page calls
-// it, which plans the page's best hypothesis again without the others.
+// each row, which is not checked; `rule` has no meaning. Returns the errors of `MemoryOfPlan`. The
+// test of the page calls it, which plans the page's best hypothesis again without the others.
 absl::StatusOr<Hypothesis> TryOne(const PublishedTable& table, const std::string& device,
                                   Definition definition, Precision precision, Optimizer optimizer,
                                   std::vector<int64_t> batches, std::string batch_text);
@@ -102,7 +102,7 @@ absl::StatusOr<Hypothesis> TryOne(const PublishedTable& table, const std::string
 // Plans every row under every batch, precision (fp32, bf16) and optimizer (Adam, SGD), and returns
 // all hypotheses, those with the smallest `total_factor` (to six decimals) first; equal ones in the
 // order of precision, optimizer and definition. Without an optimizer, a process holds its weights:
-// the definition `kWeights`. Plans several thousand questions on this thread. Returns the errors of
+// the definition `kWeights`. Plans some 1,700 questions on this thread. Returns the errors of
 // `MemoryOfPlan`.
 absl::StatusOr<std::vector<Hypothesis>> TryHypotheses(const PublishedTable& table,
                                                       const std::string& device);

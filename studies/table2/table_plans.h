@@ -56,9 +56,10 @@ struct TableMemory {
   // Persistent memory and activations beyond an even share of one copy of everything. Below 0 if
   // recomputation keeps less than that.
   Bytes redundant;
-  // Memory of the program's own solution, before it is mapped to a plan: the same three figures.
-  // Alpa's is that of least time. Those of the plan for planners without a program, and for
-  // `colossal-auto-like`, whose part comes after the program.
+  // Memory of the program's own solution, before it is mapped to a plan: persistent memory with
+  // activations, activations, and what is redundant. Alpa's is that of least time. Those of the
+  // plan for planners without a program, and for `colossal-auto-like`, whose part comes after the
+  // program.
   Bytes program_memory;
   Bytes program_activations;
   Bytes program_redundant;

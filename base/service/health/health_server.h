@@ -31,7 +31,7 @@ class HealthServer {
   // Sets the state of one of the services given to `Start`. Safe to call from any thread.
   void SetServing(const std::string& service, bool is_serving);
 
-  // Port that the server got; 0 for a Unix socket.
+  // Port that the server got; 1 for a Unix socket, as in gRPC.
   int port() const;
 
  private:

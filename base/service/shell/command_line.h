@@ -173,7 +173,7 @@ class Command {
   // Hides the command from the help; it accepts any arguments, `--help` included, and ignores them.
   Command& HideAndIgnoreArguments();
 
-  // Return the name and the text of the help that the command was made with.
+  // Return the name that the command was made with, and its whole help as `--help` prints it now.
   std::string name() const;
   std::string help() const;
   // The App of CLI11 that this handle stands for.

@@ -20,14 +20,16 @@ enum class ExitCode {
   // refused however often it is made (UPLOAD_TOO_LARGE, REQUEST_ID_REUSED, EXECUTION_STATE,
   // ROLE_REQUIRED, SEARCH_OUT_OF_MEMORY).
   kBadInput = 2,
-  // No plan fits. The message has the memory that would suffice.
+  // No plan fits, and the message has the memory that would suffice; or the planner has no plan of
+  // its kind for these devices.
   kNothingFits = 3,
   // The profile lacks measurements. The message lists all of them.
   kMeasurementsMissing = 4,
   // A check of signature, payload, audience, topology or validity time failed.
   kNotVerified = 5,
   // The server, its store or its audit log can't be reached, is busy, or did not answer in time; a
-  // quota is used up or an agent is connected already; or the call was cancelled.
+  // search, of this program too, ended before its first plan; a quota is used up or an agent is
+  // connected already; or the call was cancelled.
   kUnavailable = 6,
   // The server or its store has no such resource.
   kNotFound = 7,

@@ -16,7 +16,7 @@ namespace parplan::planctl {
 std::string ExecutionListText(const v1::ListExecutionsResponse& executions);
 
 // Returns one execution with the phases and memory items of its stages. A value that was not
-// measured or not predicted is `-`; a ratio is measured over predicted.
+// measured, or a time that was not predicted, is `-`; a ratio is measured over predicted.
 std::string ExecutionText(const v1::Execution& execution);
 
 }  // namespace parplan::planctl

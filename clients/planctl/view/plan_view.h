@@ -29,8 +29,8 @@ struct PlanView {
   Plan plan;
   Prediction prediction;
   SearchSummary search;
-  // Processor and wall time of the search; present if a planner was run for this view, here or at
-  // the server.
+  // Processor and wall time of the search; present for a plan from a server or from a search in
+  // this process.
   std::optional<double> cpu_seconds;
   std::optional<double> wall_seconds;
   std::vector<v1::PlannerComparison> comparisons;

@@ -30,8 +30,8 @@ struct StrategiesQuestion {
 std::string StrategiesText(const StrategiesQuestion& question);
 std::string StrategiesJson(const StrategiesQuestion& question);
 
-// Returns the tree as an SVG file: one column per level, one row per path that begins with its
-// pipeline degree. Paths left out are grey and name the rule; those with a pipeline in another
+// Returns the tree as an SVG file: one column per level, one row per path whose pipeline, if it has
+// one, comes first. Paths left out are grey and name the rule; those with a pipeline in another
 // place are only counted. About 0.4 kB a path.
 std::string StrategiesSvg(const StrategiesQuestion& question);
 

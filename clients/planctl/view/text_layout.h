@@ -38,8 +38,8 @@ std::string FoldGist(absl::string_view gist);
 std::string WrapGist(absl::string_view gist, int indent);
 
 // Joins the sentences `subject: rest` that have the same rest into one, with the subjects
-// separated by commas, in the order of first appearance, and the word `layer` before them written
-// once. Sentences without a subject stay as they are.
+// separated by commas, in the order of first appearance. The word `layer` before several subjects
+// is written once, as `layers`. Sentences without a subject stay as they are.
 std::vector<std::string> JoinSubjects(const std::vector<std::string>& sentences);
 
 }  // namespace parplan::planctl
