@@ -92,15 +92,39 @@ endif()
 # Under sanitizers a library that links no gRPC is optimized, so that fuzzers see many inputs and
 # the searches of tests are quick. What links gRPC, and the tests, are compiled as the preset says:
 # without optimization, which takes a third of the time (6.5 s of processor time instead of 20.9 for
-# sixteen sources of proto/wire). Where fuzzers are built, the library gets coverage too, of
-# everything that a fuzz target reaches.
+# sixteen sources of proto/wire).
 function(parplan_optimize_under_sanitizer name level)
   if(PARPLAN_SANITIZER AND level LESS 2)
     target_compile_options(${name} PRIVATE -O1)
-    if(PARPLAN_FUZZERS)
-      target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
-    endif()
   endif()
+endfunction()
+
+# Gives libraries of the project, and what they link of it, the coverage that steers a fuzz target:
+# that of -fsanitize=fuzzer-no-link, which Clang takes for another language than that of the
+# precompiled headers. Others go without: it takes a quarter of the time of a search.
+function(parplan_cover)
+  foreach(name IN LISTS ARGN)
+    if(NOT TARGET ${name})
+      continue()
+    endif()
+    get_target_property(type ${name} TYPE)
+    get_target_property(imported ${name} IMPORTED)
+    get_property(covered TARGET ${name} PROPERTY PARPLAN_COVERED)
+    if(covered OR imported)
+      continue()
+    endif()
+    set_target_properties(${name} PROPERTIES PARPLAN_COVERED TRUE)
+    if(type STREQUAL "STATIC_LIBRARY")
+      target_compile_options(${name} PRIVATE
+        -fsanitize-coverage=inline-8bit-counters,indirect-calls,trace-cmp,pc-table,stack-depth)
+      get_target_property(linked ${name} LINK_LIBRARIES)
+    else()
+      get_target_property(linked ${name} INTERFACE_LINK_LIBRARIES)
+    endif()
+    if(linked)
+      parplan_cover(${linked})
+    endif()
+  endforeach()
 endfunction()
 
 find_program(CCACHE_PROGRAM ccache)

@@ -210,6 +210,7 @@ function(parplan_add_fuzzer name)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${arg_DEPS})
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  parplan_cover(${arg_DEPS})
 endfunction()
 
 # One Google Benchmark binary or load generator, in ${build}/benchmarks, where

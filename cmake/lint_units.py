@@ -3,10 +3,11 @@
 
 A unit is a file of compile_commands.json: one source, or up to sixteen of them that CMake includes
 from one generated file. The key of a unit is a digest of everything that its findings depend on:
-the project's files that it includes directly or indirectly, its compile command, the checks, and
-the releases of clang-tidy and of the packages. The keys of clean units are kept in a folder outside
-the build, as a compiler cache is, so a unit is read again only if one of these has changed. Paths in
-a key are relative to the project: another clone has the same keys. A record in the tree
+the code of the project's files that it includes directly or indirectly, its compile command, the
+checks, and the releases of clang-tidy and of the packages. Comments are no part of the code but for
+those that clang-tidy reads: NOLINT, and an argument's name as in /*name=*/. The keys of clean units
+are kept in a folder outside the build, as a compiler cache is, so a unit is read again only if one
+of these has changed. Paths in a key are relative to the project: another clone has the same keys. A record in the tree
 (cmake/lint_clean.txt) has the keys of the units that a run over everything found clean, so that a
 machine that has never seen the project reads what has changed since; a unit whose content, headers,
 flags, checks or packages differ from those of the record is read.
@@ -28,6 +29,26 @@ import sys
 import time
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+# What comments do not begin in, and comments. A raw string ends with the delimiter it began with.
+PIECE = re.compile(
+    rb"""R"(?P<delimiter>[^()\\\s"]{0,16})\(.*?\)(?P=delimiter)"
+       | "(?:\\.|[^"\\\n])*"
+       | \b[0-9](?:'?[0-9A-Za-z_.])*
+       | '(?:\\.|[^'\\\n])*'
+       | (?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)""", re.DOTALL | re.VERBOSE)
+READ_COMMENT = re.compile(rb"NOLINT|^/\*\s*\w+\s*=\s*\*/$")
+
+
+def code_of(text):
+    """Returns a source without the comments that clang-tidy does not read, and without the spaces
+    at ends of lines and the empty lines that they leave."""
+    def kept(piece):
+        comment = piece.group("comment")
+        return b" " if comment and not READ_COMMENT.search(comment) else piece.group()
+
+    lines = (line.rstrip() for line in PIECE.sub(kept, text).split(b"\n"))
+    return b"\n".join(line for line in lines if line)
 
 
 class Sources:
@@ -51,7 +72,7 @@ class Sources:
         return sorted(seen)
 
     def digest(self, path):
-        """Returns a digest of the contents of one file, without the place of the project in it."""
+        """Returns a digest of the code of one file, without the place of the project in it."""
         return self._includes(path)[0]
 
     def contract_digest(self):
@@ -64,7 +85,7 @@ class Sources:
             here = str(self._root).encode()
             names = INCLUDE.findall(text.decode(errors="replace"))
             found = [place for place in (self._place(path, name) for name in names) if place]
-            self._found[path] = (_digest_of([text.replace(here, b".")]), found)
+            self._found[path] = (_digest_of([code_of(text).replace(here, b".")]), found)
         return self._found[path]
 
     def _place(self, path, name):

@@ -93,6 +93,24 @@ def main():
         (project / ".clang-tidy").write_text("Checks: 'misc-*'\n")
         expect(world.run(project)[:2], (0, everything))
 
+        # Comments are not code, but for those that clang-tidy reads; what only looks like one is.
+        two = project / "room" / "two.cc"
+        for text in ('const char* two = "// no comment"; char quote = \'"\'; int big = 1\'000;\n',
+                     'const char* two = R"x(/* no" comment)x"; int more = f(/*wide=*/1);\n'):
+            two.write_text(text)
+            expect(world.run(project)[:2], (0, ["two.cc"]))
+            two.write_text("// What two is.\n\n" + text.replace("\n", "  // It \"is\" so.\n") +
+                           "/* Two lines\n   of it's end. */\n")
+            expect(world.run(project)[:2], (0, []))
+            two.write_text(text.replace("no", "a"))
+            expect(world.run(project)[:2], (0, ["two.cc"]))
+        two.write_text(text.replace("wide", "narrow"))
+        expect(world.run(project)[:2], (0, ["two.cc"]))
+        two.write_text("int two;\n")
+        expect(world.run(project)[:2], (0, []))
+        two.write_text("int two;  // NOLINT\n")
+        expect(world.run(project)[:2], (0, ["two.cc"]))
+
         # A finding fails, and is found again until it is mended.
         (project / "room" / "two.cc").write_text("int mistake;\n")
         for _ in range(2):
