@@ -94,9 +94,8 @@ struct LayerTimes {
 // parameters.
 //
 // Returns INVALID_ARGUMENT if the executor cannot run the model or the shape, or the model has no
-// layer between embedding and head; RESOURCE_EXHAUSTED if it does not fit; the errors of
-// communicators (PendingWork::Wait). Every error but INVALID_ARGUMENT ends the
-// job on all ranks.
+// layer between embedding and head; else the errors of RankTrainer, such as RESOURCE_EXHAUSTED if
+// it does not fit. Every error but INVALID_ARGUMENT ends the job on all ranks.
 absl::StatusOr<std::vector<LayerTimes>> ProbeLayers(const ModelSpec& model,
                                                     const LayerProbeShape& shape,
                                                     const LayerProbeSetting& setting);
