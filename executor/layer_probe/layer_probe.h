@@ -79,7 +79,8 @@ struct LayerTimes {
   LayerProbeShape shape;
   // Tokens of a sample, never 0 here.
   int sequence_length = 0;
-  // One pass of one layer over one micro-batch, without collectives.
+  // One pass of one layer over one micro-batch, without collectives. As a difference of two models
+  // the time of a short layer may be 0 or below.
   TimeSpread forward;
   TimeSpread backward;
   // Parameters of one layer on the calling rank's device, none of them sharded, and the optimizer's
