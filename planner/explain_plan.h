@@ -95,7 +95,7 @@ enum class Resource {
   kMemory,              // usable memory of every device
   kIntraNodeBandwidth,  // links inside a node
   kInterNodeBandwidth,  // links between nodes
-  kDevices,             // speed of the devices: computing and device memory
+  kDevices,             // speed of the devices: computing and the bandwidth of their memory
 };
 inline constexpr int kResourceCount = 4;
 // Returns the name for people, for example `memory`.

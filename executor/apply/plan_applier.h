@@ -74,8 +74,9 @@ class PlanApplier {
   // Makes groups, parameters and optimizer states. FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if the
   // job has another number of ranks than the plan, INVALID_ARGUMENT (SPEC_INVALID) if the optimizer
   // is not the model's, or `type` is absent and the model's precision is neither fp32 nor bf16,
-  // UNIMPLEMENTED if the device has no kernels for the type, RESOURCE_EXHAUSTED if memory is too
-  // small, and the errors of communicators (Device::MakeGroup). Only in state `kVerified`.
+  // UNIMPLEMENTED if the device has no kernels for the type or the model's attention,
+  // RESOURCE_EXHAUSTED if memory is too small, and the errors of communicators (Device::MakeGroup).
+  // Only in state `kVerified`.
   absl::Status Prepare();
 
   // Makes one optimizer step and returns the mean loss per token, which may be infinite or NaN. In
@@ -85,7 +86,9 @@ class PlanApplier {
   // Returns the window that the last steps completed, once; nothing if no step has completed one
   // since the last call. One that is not taken before the next is complete is lost.
   std::optional<StepWindow> TakeWindow();
-  // Returns the steps since the last window as a shorter one; nothing if there was no step.
+  // Returns the steps since the last window was complete as a shorter one; nothing if there was no
+  // step. Called before `Teardown`, which drops them. A complete window that was not taken stays
+  // for `TakeWindow`.
   std::optional<StepWindow> TakeRest();
 
   // Continues under `plan`, which has the same model, batch and number of ranks and no lower
@@ -99,7 +102,8 @@ class PlanApplier {
   // another call is FAILED_PRECONDITION. In state `kVerified` it waits for no rank.
   absl::Status Teardown();
 
-  // Ends the job for all ranks, for the caller's reason `why`: ABORTED everywhere.
+  // Ends the job for all ranks, for the caller's reason `why`: ABORTED everywhere. The state is
+  // `kFailed` then. Does nothing if it was before.
   void Abort(const std::string& why);
 
   // Returns the present state.
@@ -110,7 +114,8 @@ class PlanApplier {
   const CheckedPlan& plan() const { return plan_; }
   // Number of steps so far, under all plans.
   int64_t step_count() const { return step_count_; }
-  // For tests; null before `Prepare`, after `Teardown` and after a swap that failed.
+  // For tests; null before `Prepare`, after `Teardown` and, once the old plan's trainer is gone,
+  // after a swap that failed.
   RankTrainer* trainer() { return trainer_.get(); }
 
  private:

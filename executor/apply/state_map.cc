@@ -11,7 +11,9 @@ namespace {
 // Returns the definition with a table of its own, as the trainer lays out a tied head that holds a
 // copy of the embedding's table.
 LayerDefinition WithOwnTable(LayerDefinition definition) {
+  if (!definition.tied_embedding) return definition;
   definition.tied_embedding = false;
+  definition.parameter_count += int64_t{definition.vocabulary_size} * definition.hidden_size;
   return definition;
 }
 

@@ -79,7 +79,8 @@ struct LayerTimes {
   LayerProbeShape shape;
   // Tokens of a sample, never 0 here.
   int sequence_length = 0;
-  // One pass of one layer over one micro-batch, without collectives.
+  // One pass of one layer over one micro-batch, without collectives. As a difference of two models
+  // the time of a short layer may be 0 or below.
   TimeSpread forward;
   TimeSpread backward;
   // Parameters of one layer on the calling rank's device, none of them sharded, and the optimizer's
@@ -94,9 +95,8 @@ struct LayerTimes {
 // parameters.
 //
 // Returns INVALID_ARGUMENT if the executor cannot run the model or the shape, or the model has no
-// layer between embedding and head; RESOURCE_EXHAUSTED if it does not fit; the errors of
-// communicators (PendingWork::Wait). Every error but INVALID_ARGUMENT ends the
-// job on all ranks.
+// layer between embedding and head; else the errors of RankTrainer, such as RESOURCE_EXHAUSTED if
+// it does not fit. Every error but INVALID_ARGUMENT ends the job on all ranks.
 absl::StatusOr<std::vector<LayerTimes>> ProbeLayers(const ModelSpec& model,
                                                     const LayerProbeShape& shape,
                                                     const LayerProbeSetting& setting);

@@ -53,7 +53,8 @@ class AttentionPart {
   // inverse to what `Backward` returns.
   void ApplyRotary(const Array& projections, bool inverse) const;
 
-  // Returns the outputs; they and all kept arrays count under `use`.
+  // Returns the outputs; they and what is kept count under `use`, but for `projections`, which
+  // without all-to-alls are kept as they were taken.
   absl::StatusOr<Array> Forward(Array projections, ArrayUse use, Kept& kept) const;
   // Recomputes the logarithms, which selective recomputation drops; writes `outputs`, with
   // all-to-alls the kept `whole_outputs` instead, again with the same values.

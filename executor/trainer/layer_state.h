@@ -1,9 +1,9 @@
 // Parameters, gradients and optimizer states of one layer on one rank, sharded over the ranks with
 // the same part as the strategy says (ZeRO; Rajbhandari et al. 2020, section 5).
 //
-// `TrainerLayer` has one. In each step, for every micro-batch: Parameters, the passes, Release;
-// after a backward pass EndBackward. Then StartSynchronize after the last one, Synchronize, perhaps
-// AddUpWith, and Step.
+// `TrainerLayer` has one and calls, for every pass: Parameters, before a backward pass Gradients,
+// Release, and after a backward pass EndBackward. `RankTrainer` calls once a step: StartSynchronize
+// after the last backward pass, Synchronize, perhaps AddUpWith, and Step.
 
 #ifndef PARPLAN_EXECUTOR_TRAINER_LAYER_STATE_H_
 #define PARPLAN_EXECUTOR_TRAINER_LAYER_STATE_H_
@@ -44,8 +44,8 @@ struct StatePart {
 };
 
 // Used by the thread of the trainer. Errors are those of memory and of communicators
-// (layer_tools.h); after one the state must be destroyed. All ranks of the group call the same
-// methods in the same order.
+// (layer_tools.h); after one the state must be destroyed. All ranks of the gradient group, and with
+// sequence parallelism those of the tensor-parallel group, call the same methods in the same order.
 class LayerState {
  public:
   // Waits for a synchronization under way.
@@ -53,7 +53,7 @@ class LayerState {
 
   // Makes the state with initial parameters. `gradient_group`: ranks with the same part; null if
   // this rank alone has it. `tools` and `layout` outlive it. Returns RESOURCE_EXHAUSTED if memory
-  // does not suffice (ArrayPool::Take).
+  // does not suffice (ArrayPool::Take), and errors of the device. Not collective.
   static absl::StatusOr<std::unique_ptr<LayerState>> Create(const LayerTools& tools,
                                                             const ParameterLayout& layout,
                                                             Communicator* gradient_group,

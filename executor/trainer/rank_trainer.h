@@ -53,8 +53,8 @@ class RankTrainer {
   // Makes groups and parameters, and connects the ranks of every group that a step uses
   // (Communicator::Warm). `program` is that of this rank for `model`, which is not checked; both
   // are copied. Collective: all ranks of the job call it. Returns the errors of `make_group` and
-  // `Warm`, RESOURCE_EXHAUSTED if memory does not suffice (ArrayPool::Take), and errors of the
-  // device (LayerKernels).
+  // `Warm`, RESOURCE_EXHAUSTED if memory does not suffice (ArrayPool::Take), UNIMPLEMENTED if the
+  // device has no kernels for the model's attention, and errors of the device (LayerKernels).
   static absl::StatusOr<std::unique_ptr<RankTrainer>> Create(const RankProgram& program,
                                                              const ModelSpec& model,
                                                              const TrainerSetting& setting);

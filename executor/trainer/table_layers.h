@@ -29,7 +29,8 @@ class EmbeddingLayer {
   // Returns the output [row_count x hidden]. `tokens`: one for each row of products, in host
   // memory.
   absl::StatusOr<Array> Forward(const void* parameters, const int32_t* tokens) const;
-  // Adds the gradients of the tables to `gradients` [layout.size].
+  // Adds the gradients of the tables to `gradients` [layout.size]. `output_gradient` is [row_count
+  // x hidden].
   absl::Status Backward(const int32_t* tokens, Array output_gradient, void* gradients) const;
 
  private:
@@ -69,8 +70,9 @@ class HeadLayer {
   absl::Status Forward(const void* parameters, Array input, Kept& kept) const;
   // Returns the gradient of the input [row_count x hidden]. Adds the losses of this rank's rows,
   // times `factor`, to `*loss`, one fp64 in device memory, unless it is null; tensor-parallel ranks
-  // get the same sum. `targets`: one for each row of products, in host memory. `table`: this rank's
-  // rows of the table; their gradients are added to `table_gradient`.
+  // get the same sum. All gradients are of the losses times `factor`, which is 1 / tokens of the
+  // step. `targets`: one for each row of products, in host memory. `table`: this rank's rows of the
+  // table; their gradients are added to `table_gradient`, those of the norm to `gradients`.
   absl::StatusOr<Array> Backward(const void* parameters, const void* table, Kept kept,
                                  const int32_t* targets, double factor, void* gradients,
                                  void* table_gradient, double* loss) const;

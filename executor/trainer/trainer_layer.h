@@ -50,6 +50,8 @@ class TrainerLayer {
     TrainerObserver* observer = nullptr;
   };
   // Makes the layer with its initial state. Everything that `setting` points to outlives it.
+  // Returns the errors of LayerState::Create, and UNIMPLEMENTED if the device has no kernels for
+  // the layer's attention.
   static absl::StatusOr<std::unique_ptr<TrainerLayer>> Create(const Setting& setting);
 
   // Returns the layer's output [row_count x hidden]; null for a head. `input` has the same shape

@@ -14,8 +14,9 @@ namespace parplan {
 enum class TrainerPhase {
   // Between two steps.
   kOutside,
-  // The three passes of one layer over one micro-batch. A layer that recomputes reports kBackward,
-  // in which it gathers sharded parameters, then kRecompute, and kBackward again.
+  // The three passes of one layer over one micro-batch, with the gathering of its sharded
+  // parameters and the reduction of its sharded gradients. A layer that recomputes reports
+  // kBackward, in which it gathers parameters, then kRecompute, and kBackward again.
   kForward,
   kRecompute,
   kBackward,
@@ -25,7 +26,8 @@ enum class TrainerPhase {
   kReceive,
   // Sending to another stage; also the wait for messages to leave, at the end of the passes.
   kSend,
-  // Summing up gradients over replicas; that of a layer may begin behind its last backward pass.
+  // Summing up gradients over replicas: reported for a layer when the sum starts, behind its last
+  // backward pass, and again, after all passes, for the wait for it.
   kGradientSync,
   // The optimizer's step of a layer.
   kOptimizer,

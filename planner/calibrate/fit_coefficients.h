@@ -82,13 +82,13 @@ struct Fit {
 // in ln(value), bent within a prior width of the bounds so that values never reach them, with
 // derivatives by central differences. Deterministic; the order of runs affects only rounding.
 //
-// Returns INVALID_ARGUMENT (SPEC_INVALID) naming `parameters[i]` for bounds that are not finite, at
-// least 0 and in order, a prior outside them, a width not above 0, or a parent that does not come
-// before, is of another coefficient or has other bounds.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) naming a member of `parameters[i]` for bounds that are
+// not finite, at least 0 and in order, a prior outside them, a width not above 0 or infinite, or a
+// parent that does not come before, is of another coefficient or has other bounds.
 //
-// Calls `residual_function` 2 * parameters + 1 times per iteration, and once more for each step
-// that improves nothing; usually for 5 to 20 iterations. Calls come one at a time from the calling
-// thread; without runs there are none. `options` are not checked.
+// Calls `residual_function` 2 * parameters + 1 times before the first iteration and in each, and
+// once more for each step that improves nothing; usually for 5 to 20 iterations. Calls come one at
+// a time from the calling thread; without runs there are none. `options` are not checked.
 absl::StatusOr<Fit> FitCoefficients(absl::Span<const FitParameter> parameters, int64_t run_count,
                                     const ResidualFunction& residual_function,
                                     const FitOptions& options = {});

@@ -12,10 +12,12 @@
 namespace parplan {
 
 // Checks that `plan` answers the question at all: stages cover ranks and layers once and in order;
-// degrees multiply to the ranks of their stage and divide heads, key/value heads and micro-batch;
-// the micro-batch count is at least one and divides the batch; devices have several stages only in
-// a pipeline of several devices; stages without layers lie between others, in a pipeline whose
-// runtime runs them; the rules of the problem are obeyed.
+// all stages have equally many ranks, of one node group; degrees multiply to the ranks of their
+// stage and divide what they split (heads, key/value heads, sequence, experts, micro-batch); layers
+// with a tied table are split alike; the micro-batch count is at least one and divides the batch;
+// devices have several stages only in a pipeline of several devices; stages without layers lie
+// between others, in a pipeline whose runtime runs them; the rules of the problem are obeyed.
+// Memory is not looked at.
 //
 // Returns INTERNAL (CHECK_FAILED) with the fact that is broken. The metadata has the fact alone as
 // `fact`, so that callers who check a user's plan can report it as the user's mistake.

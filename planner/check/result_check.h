@@ -13,8 +13,8 @@ namespace parplan {
 
 // Checks that a valid plan lies in the space of the problem's dimensions and target
 // (docs/search.md). `CheckPlanStructure` does not, since a plan given by a user may lie outside: no
-// space has stages without layers, for example. Returns INTERNAL (CHECK_FAILED) with the layer and
-// the dimension.
+// space has stages without layers, for example. Returns INTERNAL (CHECK_FAILED) with what is
+// outside, a layer or something of the whole plan, also as `fact` of the metadata.
 absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan);
 
 // Checks that a summary is consistent with itself and with the step of the plan found: no count is

@@ -31,8 +31,9 @@ class CostModel {
   // Numbers that were not measured are estimated if `rules().allow_estimates` is set. Returns
   // FAILED_PRECONDITION (PROFILE_MISSING) if numbers are missing nevertheless; the message lists
   // each with layer, degree and shape, and the metadata has their `count` and the first hundred,
-  // from `missing0` on. Returns INVALID_ARGUMENT (SPEC_INVALID) if the memory of all layers and
-  // samples adds up to more than 2^61 bytes. The model keeps no reference to `problem`.
+  // from `missing0` on. Returns INVALID_ARGUMENT (SPEC_INVALID) naming `global_batch_size` if the
+  // memory of all layers and samples adds up to more than 2^61 bytes. The model keeps no reference
+  // to `problem`.
   static absl::StatusOr<CostModel> Create(const PlanningProblem& problem);
 
   // The costs on the devices of one node group. REQUIRES, unchecked: a group of the problem.

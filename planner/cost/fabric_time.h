@@ -30,8 +30,9 @@ class FabricTime {
   // priced as a send-receive, the whole vector. Every group of the shape communicates at the same
   // time. 0 for one rank or no bytes. O(1).
   //
-  // The time is that of a ring or, for an all-reduce, of a double binary tree if that is quicker:
-  // it has 0.92 of the ring's rate (NCCL, src/graph/tuning.cc) but few steps.
+  // The time of an all-reduce, an all-gather or a reduce-scatter is that of a ring or, for an
+  // all-reduce across nodes, of a double binary tree if that is quicker: it has 0.92 of the ring's
+  // rate (NCCL, src/graph/tuning.cc) but few steps. An all-to-all sends all its parts at once.
   Seconds Time(Collective collective, const GroupShape& shape, double message_bytes) const;
 
  private:

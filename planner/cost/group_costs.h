@@ -122,7 +122,8 @@ class GroupCosts {
   // ranks have in common; 0 if it was not measured and the device is unknown.
   Seconds OptimizerTime(int64_t parameter_count, ShardingLevel level, int replica_count) const;
   // Returns the time to quantise the weights of a layer once a step: those of its shard, if ranks
-  // gather quantised weights. 0 if the precision quantises none or the device is unknown.
+  // gather quantised weights. 0 if the precision quantises none, they are frozen or the device is
+  // unknown.
   Seconds QuantisationTime(const LayerFootprint& footprint, ShardingLevel level,
                            const Strategy& strategy) const;
   // Returns the time by which a backward pass is longer because it updates its shard of the

@@ -17,9 +17,9 @@
 
 namespace parplan {
 
-// The formulas of a layer's traffic; `LayerPricing` adds them to its computation. Every method
-// takes the samples of one rank, `samples`, which may be a fraction. Immutable; any thread may read
-// it.
+// The formulas of a layer's traffic; `LayerPricing` adds them to its computation. Everywhere
+// `samples` counts those of a micro-batch on one rank and may be a fraction. Immutable; any thread
+// may read it.
 //
 //   const LayerTraffic::Exchange exchange =
 //       traffic.ExpertParallel(definition, strategy, samples, work.bare);  // LayerSource::Work

@@ -29,9 +29,10 @@ struct PlanScore {
 // `planctl evaluate` and `parplan-study accuracy` all use this class.
 //
 // The step ends with the schedule simulated pass by pass (pipeline_schedule.h), gradient
-// synchronisation and the optimizer's step included. Memory is the peak over the backward passes of
-// a device's layers (rank_memory.h). Its upper bound is the sum of all that is kept and the
-// largest need of any layer, times the calibration's factor: never less than the peak, and
+// synchronisation and the optimizer's step included, and `CostModel::step_overhead` comes on top.
+// Memory is the peak of a device over the backward passes of its layers and the optimizer's step
+// (rank_memory.h). Its upper bound is the sum of all that is kept, the largest need of any layer
+// and the memory apart from tensors, times the calibration's factor: never less than the peak, and
 // something searches can compute layer by layer.
 //
 //   PlanEvaluator evaluator(problem, costs);

@@ -74,7 +74,7 @@ struct StageMemory {
   // Message of the last layer.
   Bytes message;
 
-  // Returns the memory of the model's states, without gathered tables.
+  // Returns all that is held all the time: the model's states and gathered tables.
   Bytes states() const {
     return parameters + gradients + optimizer_states + master_parameters + gathered_all_time;
   }

@@ -88,7 +88,7 @@ struct AttentionWidths {
   int64_t value = 0;
   // Attention's result before the last product.
   int64_t output = 0;
-  // The widest key of one head.
+  // Width of a key and of a value of one head.
   int64_t key_head = 0;
   int64_t value_head = 0;
 };

@@ -160,17 +160,20 @@ enum class TimeItemKind {
 };
 inline constexpr int kTimeItemKindCount = 9;
 
-// The main cause that a step is not faster. The numbers are those of proto/parplan/v1/plan.proto.
+// The main cause that a step is not faster: the largest of the costs below on the busiest device if
+// it takes a tenth of the step or more, else `kCompute`. The numbers are those of
+// proto/parplan/v1/plan.proto.
 enum class Bottleneck {
   // Devices compute, and the plan is close to their limit.
   kCompute = 1,
-  // A faster plan would fit with more memory.
+  // Recomputation and the exchange of what is sharded, which save memory: with more of it a faster
+  // plan might fit.
   kMemory = 2,
-  // Tensor-parallel collectives.
+  // Tensor-parallel collectives, and activations that change their layout.
   kTensorParallel = 3,
-  // Data-parallel collectives, sharded or not.
+  // The gradient synchronisation that nothing hides.
   kDataParallel = 4,
-  // Stages wait for each other.
+  // The device waits for other stages.
   kPipelineBubble = 5
 };
 
@@ -222,7 +225,8 @@ struct StagePrediction {
   Seconds send;            // to the next stage, one way; 0 for the last one
   // Share of the step in which the stage waits, from 0 to 1.
   double idle_ratio = 0.0;
-  // Largest number of micro-batches whose activations the device keeps at once.
+  // Micro-batches whose activations the device keeps in its first virtual stage before the backward
+  // pass that needs most memory; without virtual stages the most it ever keeps.
   int64_t in_flight_micro_batch_count = 0;
   // Memory of one device of the stage at its peak.
   MemoryItems memory;

@@ -26,8 +26,8 @@ struct SearchProgress {
   int64_t total_candidate_count = 0;
   // The best step time so far; absent until there is a plan.
   std::optional<Seconds> incumbent;
-  // Proved lower bound: no plan of the space is predicted to be faster. If batches are searched
-  // too, it holds for the batch of the incumbent.
+  // Proved lower bound (`SearchSummary::bound`), so far. If batches are searched too, it holds for
+  // the batch of the incumbent.
   Seconds bound;
   // Partial plans that were extended so far.
   int64_t expanded_state_count = 0;

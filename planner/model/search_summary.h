@@ -10,9 +10,9 @@
 
 namespace parplan {
 
-// Whether the answer is proved. The numbers are those of proto/parplan/v1/plan.proto. `kOptimal`:
-// no plan of the space is better, or, without a plan, it is proved that none fits. `kFeasible`:
-// anything else.
+// Whether the answer is proved for all plans that the planner's method covers, which are those of
+// the space for `exact`. The numbers are those of proto/parplan/v1/plan.proto. `kOptimal`: none of
+// these plans is better, or, without a plan, none of them fits. `kFeasible`: anything else.
 enum class Termination { kOptimal = 1, kFeasible = 2 };
 // The reason why a search ended without a proof; `kNone` if it has one. `kTime`: the time limit or
 // the deadline of the call. `kStates`: `SearchControl::max_state_count`. `kCancelled`: the caller
@@ -33,8 +33,8 @@ enum class SearchLimit {
 struct SearchSummary {
   Termination termination = Termination::kFeasible;
   SearchLimit limit = SearchLimit::kMethod;
-  // Proved lower bound on the predicted step time of every plan of the space; 0 if nothing is
-  // proved.
+  // Proved lower bound on the predicted step time of every plan that the planner's method covers,
+  // with the batch of the answer; 0 if nothing is proved.
   Seconds bound;
   // (step - bound) / step, in [0, 1]. Without a plan it says nothing.
   double gap_ratio = 1.0;

@@ -102,8 +102,11 @@ struct StageProgram {
 // See the head of the file. Plain data.
 struct RankProgram {
   // Makes the program of `rank`, a rank of the job, from 0. Returns INVALID_ARGUMENT (SPEC_INVALID)
-  // naming the stage or layer as `field` if the executor cannot run the plan. O(layers + passes +
-  // ranks of the stage) time.
+  // if the executor cannot run the plan or `rank` is not one of it; `field` in its metadata is the
+  // stage (`stages[2]`), the layer (`layer 7`), the field of the plan (`micro_batch_count`) or
+  // `rank`. The whole plan is checked, so a plan has a program for every rank or for none.
+  // O(layers + passes) time, and for each run of equal layers O(ranks of the stage times
+  // tensor-parallel degree).
   static absl::StatusOr<RankProgram> Create(const Plan& plan, const ModelSpec& model, int rank);
 
   int rank = 0;
@@ -111,10 +114,11 @@ struct RankProgram {
   // Position of the rank's device in the pipeline, from 0.
   int pipeline_place = 0;
   int pipeline_parallel_degree = 1;
+  // Samples of a micro-batch over all ranks of a stage, and micro-batches of a step.
   int64_t micro_batch_size = 1;
   int64_t micro_batch_count = 1;
-  // Sorted and distinct. Ranks that make their groups in this order never wait for each other in a
-  // circle.
+  // The groups of two or more ranks that this rank is in. Sorted and distinct: ranks that make
+  // their groups in this order never wait for each other in a circle.
   std::vector<GroupSpec> groups;
   // [virtual stage of the device], in the order of the model.
   std::vector<StageProgram> stages;

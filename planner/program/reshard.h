@@ -32,7 +32,8 @@ struct ReshardProgram {
 };
 
 // Returns the part of `rank`, which may be in one or both layouts; empty if it is in neither.
-// O(ranks) time. REQUIRES: both layouts are of the same samples and tokens, which is not checked.
+// O(ranks times tensor-parallel degree) time. REQUIRES: both layouts are of the same samples and
+// tokens, which is not checked.
 ReshardProgram MakeReshard(const ActivationLayout& from, const ActivationLayout& to, int rank);
 
 }  // namespace parplan

@@ -42,9 +42,9 @@ struct InventoryOptions {
 absl::StatusOr<NodeInventory> ReadInventory(const InventoryOptions& options = {});
 
 // Returns the SHA-256 of InventoryText, in hexadecimal. It covers what decides how fast the node
-// is: processor, cores, memory and kernel release; GPUs with their ids, clocks, links and driver;
-// networks with their rates and whether they are up. It does not cover load. A changed fingerprint
-// means that the node must be measured again.
+// is: processor, cores, memory and kernel release; GPUs with their ids, highest clocks, links and
+// driver; networks with their rates and whether they are up. It covers neither load nor power
+// limits. A changed fingerprint means that the node must be measured again.
 std::string InventoryFingerprint(const NodeInventory& inventory);
 
 // Returns the text that the fingerprint is made from, to find out why two fingerprints differ.

@@ -84,8 +84,8 @@ class LeaseAgent {
 
   // Asks for a lease, repeatedly while it is refused, and returns it. Pauses for the server's retry
   // time (1 s if it names none) or up to twice as long between requests. UNAVAILABLE without a
-  // reason once `patience` is over, or would be before the next request, with the last refusal if
-  // there was one; a lease granted after that is returned to the server. While no server is
+  // reason once `patience` is over before an answer, or would be before the next request, then with
+  // the last refusal; a lease granted after that is returned to the server. While no server is
   // connected every request is refused. CANCELLED if the agent is being destroyed. Several threads
   // may ask at once.
   absl::StatusOr<v1::Lease> Acquire(const LeaseWish& wish, absl::Duration patience);

@@ -1,5 +1,4 @@
-// The size of the elements that probes send and compute with. The probes of devices and collectives
-// use it, and so does WholeMessageBytes (probe_plan.h).
+// The granule of message sizes. WholeMessageBytes (probe_plan.h) uses it.
 
 #ifndef PARPLAN_PROFILER_AGENT_PROBE_FLOAT_BYTES_H_
 #define PARPLAN_PROFILER_AGENT_PROBE_FLOAT_BYTES_H_
@@ -8,8 +7,8 @@
 
 namespace parplan {
 
-// Bytes of one fp32 number, in which collectives are sent and arrays measured. Kernels of bf16 use
-// half of an array.
+// Bytes of one fp32 number. Messages are whole numbers of them, also those that a GPU sends in
+// bf16, as twice as many elements.
 inline constexpr int64_t kFloatBytes = 4;
 
 }  // namespace parplan

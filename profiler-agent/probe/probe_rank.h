@@ -18,7 +18,8 @@ namespace parplan {
 // The profile's notes list what the time budget left out and sizes that the executor cannot run.
 // INVALID_ARGUMENT (SPEC_INVALID) for an invalid plan, a job of another size, or a first model in
 // another precision than fp32 and bf16; otherwise the errors of devices (RESOURCE_EXHAUSTED for
-// memory) and communicators (UNAVAILABLE or ABORTED after another rank failed).
+// memory, UNIMPLEMENTED for bf16 on processors) and communicators (UNAVAILABLE or ABORTED after
+// another rank failed).
 absl::StatusOr<v1::Profile> RunProbe(const agent::v1::ProbePlan& plan, RankContext& job,
                                      const DeviceFacts& description, Device& device);
 

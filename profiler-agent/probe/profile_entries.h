@@ -21,8 +21,9 @@ namespace parplan {
 
 // Builds the entries of one profile. Layers that models have in common are added under one id, with
 // the times and sizes that came first; later calls for the same layer and shape do nothing. A time
-// of 0 is stored as 1 ns, because profiles need positive times, and a 90th percentile is at least
-// the median. REQUIRES, unchecked: indices of layer definitions are those of `model`.
+// of 0 or below, as the noise of a difference may make it, is stored as 1 ns, because profiles need
+// positive times, and a 90th percentile is at least the median. REQUIRES, unchecked: indices of
+// layer definitions are those of `model`.
 class ProfileEntries {
  public:
   // `profile` must outlive this object and have no layers yet, which is not checked.
@@ -31,7 +32,8 @@ class ProfileEntries {
   // Adds the time of a collective; the caller adds each key once.
   void AddCollective(const agent::v1::CollectiveKey& key, const TimeSpread& spread);
   // Adds the times of a layer of `model`, and those of its optimizer step once for each optimizer
-  // and number of parameters. A step with a time of 0 counts as not measured and is left out.
+  // and number of parameters. A step whose time is not above 0 counts as not measured and is left
+  // out.
   void AddLayer(const ModelSpec& model, const LayerTimes& times);
   // Adds the memory of a layer of `model`.
   void AddSizes(const ModelSpec& model, const LayerSizes& sizes);

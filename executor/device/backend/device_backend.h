@@ -37,8 +37,8 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  // Makes the kernels for elements of `type`. UNIMPLEMENTED for a type the device has no kernels
-  // for.
+  // Makes the kernels for elements of `type`: `cpu` has them for fp32 and fp64, `cuda` for fp32 and
+  // bf16. UNIMPLEMENTED for any other type.
   virtual absl::StatusOr<std::unique_ptr<LayerKernels>> MakeKernels(ElementType type) = 0;
   // Returns the allocator of the device's memory, valid as long as the device.
   virtual DeviceMemory& memory() = 0;
@@ -93,14 +93,16 @@ class DeviceBackend {
   // Returns the facts of a device; those of all cores are the same. INTERNAL if CUDA does not
   // report them. REQUIRES, unchecked by `cpu`: 0 <= device < device_count().
   virtual absl::StatusOr<DeviceFacts> Describe(int device) const = 0;
-  // Opens a device for the calling thread. Does not bind the thread to a core; that is the task of
-  // the launcher of ranks. INVALID_ARGUMENT for an index out of range, RESOURCE_EXHAUSTED or
-  // INTERNAL if the GPU cannot be used.
+  // Opens a device for the calling thread. `cpu` does not bind the thread to a core, which is the
+  // task of the launcher of ranks; `cuda` binds it to the processors near the GPU (near_cores.h).
+  // INVALID_ARGUMENT for an index out of range, FAILED_PRECONDITION if the plugin has no code for
+  // the GPU, RESOURCE_EXHAUSTED or INTERNAL if the GPU cannot be used.
   virtual absl::StatusOr<std::unique_ptr<Device>> Open(int device) = 0;
 };
 
-// Makes the back end whose devices are the cores this process may run on. The memory of a device is
-// the machine's, divided by the number of processors the process may be bound to (machine.h).
+// Makes the back end whose devices are the processors that the calling thread may run on now: one
+// for a rank that is bound to one. The memory of a device is the machine's, divided by the number
+// of processors the process may be bound to (machine.h).
 std::unique_ptr<DeviceBackend> MakeCpuBackend();
 
 }  // namespace parplan

@@ -42,7 +42,7 @@ enum class Operation {
 };
 inline constexpr int kOperationCount = 8;
 
-// Returns the name as NCCL spells it, for example `all-reduce`.
+// Returns the name for messages, for example `all-reduce`.
 const char* OperationName(Operation operation);
 
 // One operation as one rank calls it. All ranks of a group call the same operations with

@@ -45,7 +45,8 @@ struct ConnectIntervals {
   absl::Duration resolve_interval = kResolveInterval;
 };
 
-// Owns the descriptor of a socket, or none.
+// Owns the descriptor of a socket, or none. Those that `Connect` and `Listener::Accept` return send
+// small messages at once, and break within half a minute if the other machine is gone.
 class Socket {
  public:
   Socket() = default;

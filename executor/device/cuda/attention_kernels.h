@@ -8,7 +8,8 @@
 // (AttentionTiles). Kernels with a warp for each output have blocks of kRowThreads, the others of
 // AttentionTiles<T>::kThreads. Arguments are those of LayerKernels::Attention and its kin, with T
 // float or Bfloat16. `kSize`: 32, 64 or 128, at least the head size. `is_wide`: rows can be read 16
-// bytes at a time. `scale`: 1 / sqrt(head_size). `kept` and `common` are [sample][head][query].
+// bytes at a time. `scale`: 1 / sqrt(head_size). `kept` and `common` are [sample][head][query]. A
+// query that sees no key has the output 0 and the logarithm 0.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_KERNELS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_ATTENTION_KERNELS_H_

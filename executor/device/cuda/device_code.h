@@ -1,5 +1,5 @@
 // The GPUs that have code in this plugin, in plain text and numbers, so that it is tested without
-// CUDA.
+// CUDA. plugin.cc asks it for every GPU it finds.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_DEVICE_CODE_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_DEVICE_CODE_H_

@@ -128,7 +128,7 @@ class NcclCommunicator : public Communicator, private NcclWatched {
   std::shared_ptr<Making> making_;
 
   // Held while NCCL is called, and by whoever takes its communicator away to end it; not longer
-  // than kCallPatience by the latter, who then goes on without it.
+  // than `group_.call_patience` by the latter, who then goes on without it.
   std::timed_mutex calling_;
   // Guards the rest; taken after `calling_`.
   mutable std::mutex mutex_;

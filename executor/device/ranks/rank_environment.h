@@ -27,14 +27,15 @@ struct RankEnvironment {
   using Lookup = std::function<const char*(const char* name)>;
 
   // Reads the variables of the first of these launchers that is there: one whose rank or size is
-  // set, ours also if PARPLAN_RENDEZVOUS is, but not for PARPLAN_TOKEN alone, and Slurm only if
-  // SLURM_PROCID is. If torchrun and OpenMPI are both there, they must agree.
+  // set, ours and torchrun's also if the local rank is, ours also if PARPLAN_RENDEZVOUS is, but not
+  // for PARPLAN_TOKEN alone, and Slurm only if SLURM_PROCID is. If torchrun and OpenMPI are both
+  // there, they must agree on rank and size, and torchrun's count.
   //   ours      PARPLAN_RANK, _WORLD_SIZE, _LOCAL_RANK, _RENDEZVOUS, _TOKEN
   //   torchrun  RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
   //   a plan    those of torchrun, and PARPLAN_PLAN but no TORCHELASTIC_RUN_ID; PARPLAN_RANK and
   //             the like then repeat them, and only PARPLAN_RENDEZVOUS makes them ours
   //   OpenMPI   OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK; and MASTER_ADDR on several nodes
-  //   Slurm     SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_STEP_NODELIST
+  //   Slurm     SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID; MASTER_ADDR or SLURM_STEP_NODELIST
   // Slurm comes last, since every process in a step inherits its variables. Nothing if there are no
   // such variables. INVALID_ARGUMENT naming the variable that is missing, is not a number, is out
   // of range, or contradicts another; also PARPLAN_TOKEN, if another launcher's ranks are on

@@ -33,8 +33,8 @@ struct UniformGrid {
 // `exact`, whose space contains the grid. O(plans) time on the calling thread; the states that
 // `SearchControl::max_state_count` limits are simulated plans. No alternatives, no memory front.
 //
-// Returns nothing if the grid has no plan regardless of memory, and `StoppedEmpty` if a limit came
-// before that was known.
+// Returns nothing if the grid has no plan regardless of memory, and `StoppedEmpty` if a limit ended
+// the search before that was known or a plan that fits was found.
 std::optional<PlanningResult> SearchUniform(const PlanningProblem& problem, const CostModel& costs,
                                             const UniformGrid& grid, const SearchControl& control);
 

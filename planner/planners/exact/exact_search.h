@@ -18,10 +18,11 @@ namespace parplan {
 // `kOptimal` if the proved lower bound equals the plan's time up to `kProofTolerance`; otherwise
 // `kFeasible` with the gap and the limit that ended the search (`kMethod`: the enumeration's own
 // limits, which `SearchControl::wanted_gap_ratio` makes it raise; `kGap`: that gap). A limit ends
-// the search with the best plan so far, or `StoppedEmpty` if there is none. `NothingFits` if no
-// plan is found and the least memory that suffices is. Deterministic on any number of threads.
-// Returns nothing if no pipeline degree has a strategy for every layer, or the target runs no plan
-// of them.
+// the search with the best plan so far; if there is none, with one of a few simple plans
+// (`FindFirstPlan`), which `PlanFound::notes` say, or `StoppedEmpty` if none of these fits.
+// `NothingFits` if no plan is found and the least memory that suffices is, `kFeasible` unless it is
+// proved. Deterministic on any number of threads. Returns nothing if no pipeline degree has a
+// strategy for every layer, the target runs no plan of them, or no memory is enough for any.
 std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const CostModel& costs,
                                           const SearchControl& control);
 

@@ -65,7 +65,7 @@ class GraphSearch {
 
   // Minimises memory, and then time among choices with at most (1 + slack) times the least memory.
   // `objective` and `bound` are those of memory. If a limit ends the second part, it answers with
-  // the choice of the first.
+  // the best choice found in it, or else that of the first.
   std::optional<GraphAnswer> SolveLexicographic(double slack = 0.0,
                                                 std::optional<double> cap_bytes = std::nullopt);
 

@@ -34,10 +34,10 @@ struct MeshQuestion {
 };
 
 // Returns the graph of the operators of every layer with their options, and the costs between them.
-// On a single device, the parts of a layer add up to the time, states and activations that `costs`
-// gives. Groups are indices of layer definitions; names are `definition.operator`. REQUIRES: every
-// layer has the usual parts (`HasUsualParts`), else this aborts; `times` was made with the mesh of
-// the question, which is not checked.
+// On a single device, the parts of a layer add up to the time, states and, in transformer layers,
+// activations that `costs` gives. Groups are indices of layer definitions; names are
+// `definition.operator`. REQUIRES: every layer has the usual parts (`HasUsualParts`), else this
+// aborts; `times` was made with the mesh of the question, which is not checked.
 StrategyGraph GraphOfModel(const ModelSpec& model, const CostModel& costs,
                            const OperatorTimes& times, const MeshQuestion& question);
 

@@ -25,6 +25,20 @@ std::vector<std::vector<HeldRun>> HeldBy(const Plan& plan, const ModelSpec& mode
   return held;
 }
 
+// Returns a model whose head shares the embedding's table and has a LayerNorm with a bias.
+ModelSpec TiedGpt2(int decoder_count) {
+  const ModelSpec model = SmallGpt2(decoder_count);
+  std::vector<LayerDefinition> definitions = model.layer_definitions();
+  LayerDefinition& head = definitions.back();
+  head.tied_embedding = true;
+  head.parameter_count = 2 * int64_t{head.hidden_size};
+  absl::StatusOr<ModelSpec> tied =
+      ModelSpec::Create("tied", definitions, {{0, 1}, {1, decoder_count}, {2, 1}},
+                        model.precision(), model.optimizer());
+  EXPECT_OK(tied.status());
+  return *std::move(tied);
+}
+
 // [slot, element] the parameter that lies there.
 using Places = std::map<std::pair<int, int64_t>, int64_t>;
 
@@ -56,8 +70,7 @@ std::vector<Plan> PlansOfFour(const ModelSpec& model) {
 }
 
 TEST(StateMap, EveryParameterIsHeldBySomeone) {
-  for (const bool is_tied : {false, true}) {
-    const ModelSpec model = SmallGpt(2, is_tied);
+  for (const ModelSpec& model : {SmallGpt(2), SmallGpt(2, /*is_tied=*/true), TiedGpt2(2)}) {
     for (const Plan& plan : PlansOfFour(model)) {
       for (const StateKind kind : {StateKind::kParameters, StateKind::kFirstMoments}) {
         std::vector<bool> is_held(ParameterNumbers(model).count());
