@@ -12,10 +12,14 @@ namespace parplan::accuracy {
 
 // Reads `fields`, the section `model` of a row, into `run->model`; called by ReadPublishedRuns.
 // `architecture` is the text of its member `arch`, empty if it has none. REQUIRES, unchecked: the
-// name of `run->model` and the source of `run` are set if the row has them. Values that the row
-// leaves out follow from `architecture` and the model's name. A size that none of these gives is a
-// fault that `fields` remembers (row_fields.h); features that the planner cannot express are
-// appended to `run->beyond`.
+// name of `run->model` and the source of `run` are set if the row has them.
+//
+// Values that the row leaves out follow from `architecture` and the model's name, else are the
+// usual ones: with GELU 4 times the hidden size, experts as wide as the feed-forward part, as many
+// key and value heads as heads, no other part. A size that has no such value, for example `layers`,
+// or `ffn` of a SwiGLU model, is a fault that `fields` remembers (row_fields.h), and the reading
+// goes on. Features that the planner cannot express are appended to `run->beyond`, for which
+// ReadPublishedRuns skips the row.
 void ReadPlainModel(const RowFields& fields, const std::string& architecture, PublishedRun* run);
 
 }  // namespace parplan::accuracy

@@ -1,6 +1,6 @@
 // Settings of the runtime in a row of published runs, apart from its name. `ReadPublishedRuns`
-// calls these functions. A member of a wrong type, or a `memory_view` that is not known, is a fault
-// of `fields` (row_fields.h); the setting then stays as it was.
+// calls these functions once for a new run. A member of a wrong type, or a `memory_view` that is
+// not known, is a fault of `fields` (row_fields.h) and reads as absent.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_ROW_RUNTIME_H_
 #define PARPLAN_CLIENTS_CALIBRATE_ROW_RUNTIME_H_
@@ -10,20 +10,23 @@
 
 namespace parplan::accuracy {
 
-// Sets members of `run->runtime` from those of `fields`, and from words of `run->framework` and
-// `run->note`, which must be set already. Words for attention kernels that are not known leave the
-// default. Called by ReadPublishedRuns for the section `model` of a row, unless that has Megatron's
-// arguments, and then for the row itself, whose members count more.
+// Sets members of `run->runtime` from words of `run->framework` and `run->note`, which must be set
+// already, and then from members of `fields`, which count more. Words for attention kernels that
+// are not known leave the default. Called by ReadPublishedRuns for the section `model` of a row,
+// unless that has Megatron's arguments, and then for the row itself: what the row says, and the
+// words once more, replace what `model` says.
 void ReadRuntime(const RowFields& fields, PublishedRun* run);
 
 // Reads the list `notes` into `run->runtime`: phrases such as `cuda graphs: full_iteration` of a
 // fixed table. A text may contain several; texts without any are ignored.
 void ReadNotes(const RowFields& fields, PublishedRun* run);
 
-// Reads what a row says of its own conditions into `run`: `cluster`, `source_ref.repository`,
-// `memory_view`, `blocking_launches`, `dropout`, `peft` (`kind: "lora"` with `rank`, 16 if absent,
-// and, if not attention alone, `targets`), `failed`. A `peft` without `kind` is ignored. Another
-// kind of `peft` is added to `run->beyond`, the reasons why the run is not predicted.
+// Reads what a row says of its own conditions: `cluster`, `source_ref.repository`, `memory_view`
+// and `failed` into `run`; `blocking_launches` and `dropout` (a flag, or a rate, of which only one
+// above 0 counts) into `run->runtime`; `peft` into `run->model` (`kind: "lora"` with `rank`, 16 if
+// absent: adapters of attention, and with `mlp` in the text `targets` of the feed-forward part
+// too). A `peft` without `kind` is ignored. Another kind is added to `run->beyond`, the reasons why
+// the run is not predicted.
 void ReadConditions(const RowFields& fields, PublishedRun* run);
 
 }  // namespace parplan::accuracy

@@ -39,7 +39,8 @@ inline constexpr char kEnvironmentFile[] = "plan.env";
 // `topology.json`), the rank map (`ranks.json`), the environment of all processes of this node
 // (`plan.env`), and for each of its devices, from 0, that and the environment of its rank
 // (`rank-<device>.env`), the last two as `export` lines of a shell. The files of each exporter lie
-// in a folder of its target, which `plan.env` names (PARPLAN_EXPORT_{TARGET}). Writes nothing.
+// in a folder of its target, whose path `plan.env` has as PARPLAN_EXPORT_{TARGET}, in upper case
+// and with `_` for `-` (`ExportVariables`). Writes nothing.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) naming --node-rank if the node is not one of the plan (for a plan
 // of one node, only if `node_rank` is above 0); the errors of LaunchPlan, of ExportToFolders, and

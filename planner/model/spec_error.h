@@ -11,7 +11,7 @@
 namespace parplan {
 
 // Returns INVALID_ARGUMENT (SPEC_INVALID) for a field that breaks a rule, with the message
-// "`field`: rule".
+// "field: rule".
 inline absl::Status SpecError(absl::string_view field, absl::string_view rule) {
   return FieldError(Reason::kSpecInvalid, field, rule);
 }

@@ -35,13 +35,15 @@ struct PostgresStoreOptions {
   absl::Duration patience = absl::Seconds(5);
 };
 
-// Safe to use from any thread. `Store` documents the inherited methods.
+// Safe to use from any thread. `Store` documents the inherited methods. A transaction that takes 30
+// s is cut off with UNAVAILABLE. One that meets a conflict or a broken connection is begun again,
+// at most 20 times in all, each of which may wait for a connection and for `patience` anew.
 class PostgresStore : public Store {
  public:
-  // Connects, and creates or migrates the tables as needed; several servers may do so at once. The
-  // tables are in the first schema of the user's search path. Errors, all STORE_UNAVAILABLE, are
-  // UNAVAILABLE, DATA_LOSS, INTERNAL, and FAILED_PRECONDITION if a newer server wrote the tables or
-  // the database is not in UTF-8.
+  // Connects, and creates or migrates the tables as needed; several servers may do so at once, and
+  // then wait for each other without a limit. The tables are in the first schema of the user's
+  // search path. Errors, all STORE_UNAVAILABLE, are UNAVAILABLE, DATA_LOSS, INTERNAL, and
+  // FAILED_PRECONDITION if a newer server wrote the tables or the database is not in UTF-8.
   static absl::StatusOr<std::unique_ptr<PostgresStore>> Open(const PostgresStoreOptions& options);
 
   // REQUIRES, unchecked: no call is in progress.

@@ -20,7 +20,8 @@ class HealthServer {
   // Starts with SERVING for the empty name and for each of `services`, full names of gRPC services.
   // `address` is HOST:PORT, with port 0 for a free one, or unix:PATH. UNAVAILABLE
   // without a reason if the address cannot be read or bound. Turns on gRPC's health service for
-  // every server that this process builds later.
+  // each server that this process builds later, unless its builder has
+  // `HealthCheckServiceServerBuilderOption(nullptr)`.
   static absl::StatusOr<std::unique_ptr<HealthServer>> Start(
       const std::string& address, const std::vector<std::string>& services = {});
   ~HealthServer();

@@ -12,11 +12,11 @@ class Collectable;
 
 namespace parplan {
 
-// Makes metrics that read /proc/self on every collection: `process_cpu_seconds_total`,
-// `process_resident_memory_bytes`, `process_virtual_memory_bytes`, `process_open_fds`,
-// `process_max_fds`, `process_threads` and `process_start_time_seconds`. Those that cannot be read
-// are left out. Never null. Safe to collect from any thread. The caller keeps the pointer as long
-// as the metrics shall be exposed, since prometheus-cpp's exposer does not.
+// Makes metrics that read /proc and the limits of the process on every collection:
+// `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_virtual_memory_bytes`,
+// `process_open_fds`, `process_max_fds`, `process_threads` and `process_start_time_seconds`. Those
+// that cannot be read are left out. Never null. Safe to collect from any thread. The caller keeps
+// the pointer as long as the metrics shall be exposed, since prometheus-cpp's exposer does not.
 std::shared_ptr<prometheus::Collectable> MakeProcessMetrics();
 
 }  // namespace parplan
