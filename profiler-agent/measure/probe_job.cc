@@ -26,9 +26,13 @@ std::string BesideThisProgram() {
 
 // Writes the plan to a new temporary file and returns its path.
 absl::StatusOr<std::string> WritePlan(const agent::v1::ProbePlan& plan) {
-  std::error_code ignored;
-  std::string path =
-      (std::filesystem::temp_directory_path(ignored) / "parplan-probe-XXXXXX").string();
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (error) {
+    return absl::UnavailableError(absl::StrCat("no folder for temporary files: ", error.message(),
+                                               "; set TMPDIR to a folder that is writable"));
+  }
+  std::string path = (folder / "parplan-probe-XXXXXX").string();
   const int file = ::mkstemp(path.data());
   if (file < 0) {
     return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", ErrnoText(errno),

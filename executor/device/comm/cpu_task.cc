@@ -103,12 +103,16 @@ absl::StatusOr<bool> CpuTask::Progress(const std::function<Link&(int)>& link_to)
     const ProgramStep& step = program_.steps[step_];
     bool is_over = true;
     if (step.send_to >= 0) {
+      failed_rank_ = step.send_to;
       PARPLAN_ASSIGN_OR_RETURN(const bool moved, Send(step, link_to(step.send_to)));
+      failed_rank_ = -1;
       has_moved |= moved;
       is_over &= sent_ == MessageBytes(step.send_count);
     }
     if (step.receive_from >= 0) {
+      failed_rank_ = step.receive_from;
       PARPLAN_ASSIGN_OR_RETURN(const bool moved, Receive(step, link_to(step.receive_from)));
+      failed_rank_ = -1;
       has_moved |= moved;
       is_over &= received_ == MessageBytes(step.receive_count);
     }
@@ -207,6 +211,7 @@ absl::StatusOr<bool> CpuTask::Receive(const ProgramStep& step, Link& link) {
 }
 
 int CpuTask::AwaitedRank() const {
+  if (failed_rank_ >= 0) return failed_rank_;
   if (step_ >= program_.steps.size()) return -1;
   const ProgramStep& step = program_.steps[step_];
   if (step.receive_from >= 0 && received_ < MessageBytes(step.receive_count)) {

@@ -50,7 +50,9 @@ class CpuTask {
   // Returns whether the program has ended.
   bool IsDone() const { return is_done_; }
 
-  // Returns the rank of the group that the task waits for; -1 for none.
+  // Returns the rank of the group that the task waits for: in its present step the one from which
+  // it receives, or, once all of that has come, the one to which it sends; -1 after the last step.
+  // After an error it is the rank whose message or link was wrong.
   int AwaitedRank() const;
   // Returns how long a shaped link makes the task wait before it can send; 0 if none does.
   absl::Duration UntilWritable(const std::function<Link&(int)>& link_to) const;
@@ -83,6 +85,8 @@ class CpuTask {
   int64_t received_ = 0;
   // Whether BeginMessage was called for the message of this step.
   bool has_begun_sending_ = false;
+  // The rank whose link returned the error, if one did.
+  int failed_rank_ = -1;
   Header out_header_ = {};
   Header in_header_ = {};
 };

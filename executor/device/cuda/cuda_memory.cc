@@ -9,8 +9,8 @@
 namespace parplan::cuda {
 namespace {
 
-// A piece of physical memory. At most one of each lifetime is partly used; mapping one takes about
-// 0.1 ms. A multiple of the 2 MiB in which GPUs map memory.
+// A piece of physical memory. Those beside a hole between arrays are partly used; mapping one takes
+// about 0.1 ms. A multiple of the 2 MiB in which GPUs map memory.
 constexpr int64_t kChunk = int64_t{16} << 20;
 // The version in which the driver has had all functions of VirtualMemoryCalls.
 constexpr unsigned kDriverVersion = 11000;

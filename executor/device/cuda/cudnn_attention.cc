@@ -249,6 +249,8 @@ class CudnnAttention : public AttentionLibrary {
       } catch (const std::exception& error) {
         reason = error.what();
       }
+      // The next launch would take it for its own.
+      static_cast<void>(::cudaGetLastError());
     }
     Note(absl::StrCat(Describe(shape, is_backward), " by own kernels from now on: ", reason));
     graph.graph = nullptr;
