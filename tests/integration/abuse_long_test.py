@@ -65,6 +65,7 @@ class LongAttacks:
     upload_count = 50
     stream_count = 8000
     reset_count = 130_000
+    longest_silence = 10
 
     def test_connections_up_to_the_largest_limit(self):
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -109,6 +110,7 @@ class LongAttacks:
             f"{self.peak(server) // MEBI} MiB at most")
         self.assertEqual((code, health.failures), ("OK", []))
         self.assertLess(first, 1)
+        self.assertLess(health.percentile(0.99), 0.05)
 
     def test_many_profiles_delay_no_caller(self):
         flags, address = self.health()
