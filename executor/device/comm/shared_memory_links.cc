@@ -72,7 +72,8 @@ void RingBell(Bell& bell) {
   ::syscall(SYS_futex, &bell.changes, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-// What nobody can undo: the memory keeps its size, so that no access beyond its end ends a rank.
+// Seals, which cannot be removed: the memory keeps its size, so that no access to it is beyond its
+// end, which would end a rank.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 // Returns whether a path is that of a descriptor of a process, `/proc/PID/fd/N`.
