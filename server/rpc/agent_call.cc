@@ -16,7 +16,7 @@ AgentCall* AgentCall::Start(const RpcContext& rpc, grpc::CallbackServerContext* 
   std::shared_ptr<AgentCall> call(new AgentCall(rpc, *server_context));
   call->self_ = call;
   call->session_ = rpc.core.agents().StartSession(call, call->call_->context());
-  call->first_message_alarm_ = rpc.alarms.Set(rpc.max_stream_silence, [weak = std::weak_ptr(call)] {
+  call->first_message_alarm_ = rpc.alarms.Set(rpc.max_first_silence, [weak = std::weak_ptr(call)] {
     if (const auto held = weak.lock()) held->EndSilent();
   });
   call->call_->WatchCredential(*server_context,
@@ -126,7 +126,7 @@ void AgentCall::EndSilent() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (heard_) return;
   }
-  End(SilentStreamError(rpc_.max_stream_silence));
+  End(SilentStreamError(rpc_.max_first_silence));
 }
 
 void AgentCall::Revoke(const absl::Status& status) {

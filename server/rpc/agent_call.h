@@ -21,7 +21,7 @@ namespace parplan {
 
 // One stream. Lives until gRPC is done with it and the core has ended its session. An agent for
 // which 256 messages wait is cut off with RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) at the next one,
-// and one that says nothing at first with DEADLINE_EXCEEDED after `RpcContext::max_stream_silence`.
+// and one that says nothing at first with DEADLINE_EXCEEDED after `RpcContext::max_first_silence`.
 // A stream ends with UNAUTHENTICATED once the agent's credential has (`CredentialWatch`). Later
 // silence is the core's matter (`Limits::longest_agent_silence`). The call has no deadline of
 // its own. gRPC calls it on its threads, the core on any thread.

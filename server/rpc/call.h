@@ -71,7 +71,9 @@ struct RpcContext {
   AlarmThread& alarms;
   // Ends streams with their credential.
   CredentialWatch& credentials;
-  // How long the client of a stream may send nothing while the server waits for it.
+  // How long the client of a stream may send nothing while the server waits for its first message,
+  // and for a later one.
+  absl::Duration max_first_silence;
   absl::Duration max_stream_silence;
 };
 
@@ -125,7 +127,7 @@ class Call {
   int64_t credential_ = 0;  // Its number in the watch; 0 if it is not watched.
 };
 
-// Returns the error for a client that has sent nothing for `RpcContext::max_stream_silence`.
+// Returns the error for a client that has sent nothing for `max_silence`.
 absl::Status SilentStreamError(absl::Duration max_silence);
 
 // Returns the error for a client whose stream of requests did not end by its deadline.

@@ -22,9 +22,10 @@ namespace parplan {
 // a Status and its `Finish` returns the answer; both run on a thread that may wait for a disk.
 // Reads the next request once the session has taken the one before. The call ends with the
 // session's error, CANCELLED if the stream broke, DEADLINE_EXCEEDED if the client sent nothing for
-// `RpcContext::max_stream_silence` or has not ended its stream by the deadline of the call,
-// UNAUTHENTICATED if the caller's credential ended before its stream (`CredentialWatch`), or
-// INTERNAL if the session threw. The session is not null; `rpc` outlives the call.
+// `RpcContext::max_first_silence` at first or for `RpcContext::max_stream_silence` later, or has
+// not ended its stream by the deadline of the call, UNAUTHENTICATED if the caller's credential
+// ended before its stream (`CredentialWatch`), or INTERNAL if the session threw. The session is not
+// null; `rpc` outlives the call.
 //
 // gRPC reports the end of the stream in the same way when the client half-closes and when its
 // connection breaks, and half an upload must never count as a whole one. So the call sends its
@@ -52,7 +53,7 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
         if (const auto held = weak.lock()) held->EndWhileReading(LateStreamError());
       });
     }
-    call->Read();
+    call->Read(rpc.max_first_silence);
     return call.get();
   }
 
@@ -86,7 +87,8 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
                    grpc::CallbackServerContext& server_context, Response* response)
       : rpc_(rpc), call_(rpc, method, server_context), response_(response) {}
 
-  void Read() {
+  // Reads the next request, for which the client has `max_silence`.
+  void Read(absl::Duration max_silence) {
     absl::Status revoked;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -94,10 +96,8 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
       if (revoked.ok()) {
         reading_ = true;
         ++starting_;
-        alarm_ = rpc_.alarms.Set(rpc_.max_stream_silence, [call = std::weak_ptr(self_)] {
-          if (const auto held = call.lock()) {
-            held->EndWhileReading(SilentStreamError(held->rpc_.max_stream_silence));
-          }
+        alarm_ = rpc_.alarms.Set(max_silence, [max_silence, call = std::weak_ptr(self_)] {
+          if (const auto held = call.lock()) held->EndWhileReading(SilentStreamError(max_silence));
         });
       }
     }
@@ -152,7 +152,7 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
       End(LateStreamError());
       return;
     }
-    Read();
+    Read(rpc_.max_stream_silence);
   }
 
   void Close() {

@@ -24,8 +24,8 @@ namespace parplan {
 std::shared_ptr<const Caller> CallerOf(const grpc::ServerContextBase& context,
                                        Authorizer& authorizer, absl::Time now);
 
-// Returns what `CallerOf` found the caller by, with its end. Reads the certificate or verifies the
-// token anew, so it is for streams.
+// Returns what `CallerOf` found the caller by, with its end. Verifies the token anew, and reads
+// a certificate that it has not read before, so it is for streams.
 Credential CredentialOf(const grpc::ServerContextBase& context, Authorizer& authorizer,
                         absl::Time now);
 

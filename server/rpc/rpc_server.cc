@@ -182,6 +182,7 @@ RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options, Listenin
            *authorizer_,
            alarms_,
            credentials_,
+           options.max_first_silence,
            options.max_stream_silence},
       profiles_(rpc_),
       plans_(rpc_),

@@ -38,8 +38,12 @@ struct RpcServerOptions {
   std::string health_listen_address;
   // Deadline of calls that have none, except streams of agents, which need none. Above 0.
   absl::Duration default_deadline = absl::Minutes(10);
-  // How long the client of a stream may send nothing while the server waits for its next message;
-  // for agents, for the first one alone.
+  // How long the client of a stream may send nothing before its first message, which clients send
+  // with the call. Half of the 10 s after which a silent stream is to be gone: 8,000 that begin at
+  // once end at once, which took 1.6 s on two cores at a load of 14.
+  absl::Duration max_first_silence = absl::Seconds(5);
+  // How long it may send nothing while the server waits for a later message; agents for
+  // `Limits::longest_agent_silence`.
   absl::Duration max_stream_silence = absl::Seconds(10);
   // Knows what callers may do. Null: everybody may do everything.
   std::shared_ptr<Authorizer> authorizer;

@@ -1,5 +1,6 @@
 """A server to attack: plain or with mutual TLS, with few descriptors, in a group of processes that
 may take so much memory."""
+import json
 import os
 import pathlib
 import ssl
@@ -167,33 +168,43 @@ class Lab(unittest.TestCase):
 
 
 class HealthWatch:
-    """Asks an address for health again and again, on a connection of its own, until it ends."""
+    """Asks an address for health again and again, until it ends. It is a process of its own: on a
+    thread of the test it would wait for the test, which makes large messages meanwhile."""
 
     def __init__(self, address):
         self.seconds = []
         self.failures = []
         self._address = address
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._loop, daemon=True)
+        self._process = None
 
     def __enter__(self):
-        self._thread.start()
+        program = """
+import json, sys, threading, time
+import grpc
+ends = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), ends.set()), daemon=True).start()
+seconds, failures = [], []
+with grpc.insecure_channel(sys.argv[1], (("grpc.enable_http_proxy", 0),)) as channel:
+    check = channel.unary_unary("/grpc.health.v1.Health/Check")
+    check(b"", timeout=60, wait_for_ready=True)
+    print("watching", flush=True)
+    while not ends.wait(0.01):
+        start = time.monotonic()
+        try:
+            check(b"", timeout=10)
+        except grpc.RpcError as error:
+            failures.append(error.code().name)
+        seconds.append(time.monotonic() - start)
+json.dump([seconds, failures], sys.stdout)
+"""
+        self._process = subprocess.Popen([sys.executable, "-c", program, self._address], text=True,
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process.stdout.readline()
         return self
 
     def __exit__(self, *unused):
-        self._ends.set()
-        self._thread.join()
-
-    def _loop(self):
-        with parplan.Client(self._address) as client:
-            check = client.channel.unary_unary("/grpc.health.v1.Health/Check")
-            while not self._ends.wait(0.01):
-                start = time.monotonic()
-                try:
-                    check(b"", timeout=10)
-                except grpc.RpcError as error:
-                    self.failures.append(error.code())
-                self.seconds.append(time.monotonic() - start)
+        answer, _ = self._process.communicate()
+        self.seconds, self.failures = json.loads(answer)
 
     def percentile(self, share):
         ordered = sorted(self.seconds)

@@ -6,15 +6,20 @@
 `./parplan-dev abuse-test` runs it. What it measures it prints in lines that begin with "abuse:".
 """
 import contextlib
+import pathlib
 import resource
 import sqlite3
+import sys
 import time
 
 import grpc
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "replicas"))
+# pylint: disable=wrong-import-position
 import abuse_lab as lab
 import abuse_test
 import parplan_process as parplan
+import postgres_server
 from abuse_lab import MEBI, PROMPT_SECONDS, say
 
 PLANS = "parplan.v1.PlanService"
@@ -65,6 +70,7 @@ class LongAttacks:
     upload_count = 50
     stream_count = 8000
     reset_count = 130_000
+    longest_silence = 10
 
     def test_connections_up_to_the_largest_limit(self):
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -109,6 +115,7 @@ class LongAttacks:
             f"{self.peak(server) // MEBI} MiB at most")
         self.assertEqual((code, health.failures), ("OK", []))
         self.assertLess(first, 1)
+        self.assertLess(health.percentile(0.99), 0.05)
 
     def test_many_profiles_delay_no_caller(self):
         flags, address = self.health()
@@ -138,9 +145,15 @@ class LongAttacks:
     def test_a_year_of_profiles_of_an_older_release_delays_no_caller(self):
         self.ask_after_a_year(is_upgraded=True)
 
-    def ask_after_a_year(self, is_upgraded):
+    def test_a_year_of_profiles_in_postgres_delays_no_caller(self):
+        postgres = self.enterContext(postgres_server.PostgresServer())
+        self.ask_after_a_year(is_upgraded=False, postgres=postgres)
+
+    def ask_after_a_year(self, is_upgraded, postgres=None):
         flags, address = self.health()
         flags += ("--profiles-per-node", "0")
+        if postgres is not None:
+            flags += ("--store", postgres.uri())
         count, different = 52_000, 16
         profile = parplan.small_profile()
         name = profile["layer_definitions"][0]["layer_definition_id"]
@@ -156,8 +169,11 @@ class LongAttacks:
             client.upload(f"clusters/lab/nodes/node-{number}", "upload",
                           {**profile, "layer_timings": timings + measured})
         server.__exit__()
-        database = next(self.folder.rglob("*.db"))
-        self.repeat_profiles(database, count // different, is_upgraded)
+        if postgres is None:
+            database = next(self.folder.rglob("*.db"))
+            self.repeat_profiles(database, count // different, is_upgraded)
+        else:
+            self.repeat_profiles_in_postgres(postgres, count // different)
         server = self.serve(*flags, memory=2048 * MEBI)
         client = self.client(server)
         client.service(PLANS)
@@ -165,7 +181,8 @@ class LongAttacks:
             first, code = self.first_answer(client, parplan.small_question())
             client.upload("clusters/lab/nodes/node-0", "another", parplan.small_profile())
             again, _ = self.first_answer(client, parplan.small_question(batch=16))
-        release = "an older release" if is_upgraded else "this release"
+        release = ("an older release" if is_upgraded else
+                   "this release in PostgreSQL" if postgres is not None else "this release")
         say(f"{self.kind}: {count} profiles stored by {release}: the first question took "
             f"{first:.2f} s ({code}), the first after an upload {again:.2f} s; health p99 "
             f"{1000 * health.percentile(0.99):.0f} ms, worst {1000 * max(health.seconds):.0f} ms; "
@@ -191,6 +208,20 @@ class LongAttacks:
                     ({**row, "node": f"{row['node']}-{number}", "name": row["name"].replace(
                         f"nodes/{row['node']}/", f"nodes/{row['node']}-{number}/")}
                      for number in range(1, count)))
+
+    def repeat_profiles_in_postgres(self, postgres, count):
+        """The same, with a database that has seen its tables since (ANALYZE)."""
+        table = postgres.query("SELECT table_schema || '.profiles' FROM information_schema.tables "
+                               "WHERE table_name = 'profiles'")[0]
+        columns = postgres.query("SELECT column_name FROM information_schema.columns WHERE "
+                                 "table_name = 'profiles' AND column_name <> 'sequence'")
+        changed = {"node": "node || '-' || number",
+                   "name": "replace(name, '/' || node || '/', '/' || node || '-' || number || '/')"}
+        values = ", ".join(changed.get(column, column) for column in columns)
+        postgres.query(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} "
+                       f"FROM {table}, generate_series(1, {count - 1}) AS number")
+        self.assertEqual(postgres.query(f"SELECT count(*) FROM {table}"), [str(16 * count)])
+        postgres.query(f"ANALYZE {table}")
 
     def test_hard_questions_are_shed(self):
         flags, address = self.health()

@@ -69,6 +69,8 @@ class Attacks:
     upload_count = 12
     stream_count = 1000
     reset_count = 20_000
+    # Seconds in which silent streams are to be gone; as good as none where others use the machine.
+    longest_silence = 300
 
     def flood(self, server, count, first_bytes=b""):
         sockets = []
@@ -156,7 +158,9 @@ class Attacks:
             for index in range(count):
                 self.assertTrue(connection.wait_for_end(2 * index + 1))
             connection.close()
-        say(f"{self.kind}: {self.stream_count} silent streams were ended after {time.monotonic() - start:.1f} s")
+        took = time.monotonic() - start
+        say(f"{self.kind}: {self.stream_count} silent streams were ended after {took:.1f} s")
+        self.assertLess(took, self.longest_silence)
         self.assert_serves(server)
 
     def test_uploads_held_open_are_bounded_and_end(self):

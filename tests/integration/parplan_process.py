@@ -178,7 +178,11 @@ class Client:
             multi = self.channel.unary_unary(path, sent.SerializeToString, received.FromString)
             return multi.future(build(request), timeout=timeout, metadata=metadata)
         multi = self.channel.stream_unary(path, sent.SerializeToString, received.FromString)
-        return multi.future((build(item) for item in request), timeout=timeout, metadata=metadata)
+        # Made before the call begins: the server waits for a message for seconds only.
+        messages = map(build, request)
+        if isinstance(request, list):
+            messages = iter(list(messages))
+        return multi.future(messages, timeout=timeout, metadata=metadata)
 
     def upload(self, parent, request_id, profile, timeout=30):
         """Uploads a profile file's content, one list of measurements a message."""

@@ -16,6 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
 #include "executor/device/comm/hello_reader.h"
@@ -41,6 +43,27 @@ size_t MaxStrangerCount(int world_size) {
 }
 
 Socket OpenSpare() { return Socket(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+// Returns the rank that a fact is about, which alone may publish it; -1 for others. `JobFabric`
+// publishes the address of a rank, `rank/1`, where the first rank of a group has its memory,
+// `memory/NAME:1,4,5#0`, and that another one has opened it: `memory/NAME:1,4,5#0/2` is rank 5's.
+int OwnerOf(absl::string_view key) {
+  int number = 0;
+  if (absl::ConsumePrefix(&key, "rank/")) return absl::SimpleAtoi(key, &number) ? number : -1;
+  if (!absl::ConsumePrefix(&key, "memory/")) return -1;
+  const size_t begin = key.rfind(':');
+  const size_t end = key.find('#', begin == absl::string_view::npos ? 0 : begin);
+  if (begin == absl::string_view::npos || end == absl::string_view::npos) return -1;
+  const std::vector<absl::string_view> ranks =
+      absl::StrSplit(key.substr(begin + 1, end - begin - 1), ',');
+  int place = 0;
+  const size_t slash = key.find('/', end);
+  if (slash != absl::string_view::npos && !absl::SimpleAtoi(key.substr(slash + 1), &place)) {
+    return -1;
+  }
+  if (place < 0 || static_cast<size_t>(place) >= ranks.size()) return -1;
+  return absl::SimpleAtoi(ranks[place], &number) ? number : -1;
+}
 
 }  // namespace
 
@@ -210,6 +233,10 @@ void RendezvousServer::Obey(Guest& guest, const Frame& frame) {
   if (guest.rank < 0) return Greet(guest, frame);
   switch (frame.kind) {
     case FrameKind::kSet: {
+      if (const int owner = OwnerOf(frame.key); owner >= 0 && owner != guest.rank) {
+        return Lose(guest, absl::StrCat("it publishes the fact ", frame.key, ", which is rank ",
+                                        owner, "'s"));
+      }
       const auto [fact, is_new] = facts_.emplace(frame.key, frame.value);
       if (!is_new && fact->second != frame.value) {
         return Lose(guest, absl::StrCat("it contradicts the published fact ", frame.key));

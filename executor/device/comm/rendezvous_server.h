@@ -48,10 +48,11 @@ struct RendezvousServerOptions {
 
 // Serves one job from a thread of its own, in the job's launcher or in its rank 0. A rank is alive
 // as long as its connection is. If that ends without kGoodbye, if a rank breaks the protocol or
-// contradicts a fact, or if it ends the job (kAbort), the server reports it to all ranks at once,
-// and to every rank that joins later. If an operation of a rank takes too long (kStalled), it asks
-// all ranks whom they wait for, and reports the one that is to blame. It reports the first such
-// failure only, which explains those that follow from it.
+// contradicts a fact or publishes one that is about another rank, or if it ends the job (kAbort),
+// the server reports it to all ranks at once, and to every rank that joins later. If an operation
+// of a rank takes too long (kStalled), it asks all ranks whom they wait for, and reports the one
+// that is to blame. It reports the first such failure only, which explains those that follow from
+// it.
 //
 // Strangers may connect too: those that do not introduce themselves in time are dropped, the oldest
 // first where they are too many, so that they leave the process descriptors for its own files.

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,9 +12,15 @@
 #include <atomic>
 #include <cstring>
 #include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 #include "base/system/posix_file.h"
 
 namespace parplan {
@@ -65,6 +72,39 @@ void RingBell(Bell& bell) {
   ::syscall(SYS_futex, &bell.changes, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
+// Seals, which cannot be removed: the memory keeps its size, so that no access to it is beyond its
+// end, which would end a rank.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// Returns whether a path is that of a descriptor of a process, `/proc/PID/fd/N`.
+bool IsDescriptorPath(absl::string_view path) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(path, '/');
+  const auto is_number = [](absl::string_view part) {
+    return !part.empty() && absl::c_all_of(part, absl::ascii_isdigit);
+  };
+  return parts.size() == 5 && parts[0].empty() && parts[1] == "proc" && is_number(parts[2]) &&
+         parts[3] == "fd" && is_number(parts[4]);
+}
+
+// Returns OK if a file is the memory of a group that a process of this user made and sealed: no
+// file that has a name, and none of another user or size.
+absl::Status CheckMemory(int descriptor, int64_t byte_count, const std::string& path) {
+  const auto refused = [&path](absl::string_view why) {
+    return absl::PermissionDeniedError(absl::StrCat("the rendezvous names ", path,
+                                                    " as the memory of a group, which ", why,
+                                                    "; is it that of this job?"));
+  };
+  struct stat info = {};
+  if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink != 0) {
+    return refused("is a file with a name");
+  }
+  if (info.st_uid != ::geteuid()) return refused("another user made");
+  const int seals = ::fcntl(descriptor, F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) return refused("is not sealed");
+  if (info.st_size != byte_count) return refused("has another size");
+  return absl::OkStatus();
+}
+
 void Relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -88,11 +128,12 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Map(int descriptor
 }
 
 absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Make(int size) {
-  const int descriptor = ::memfd_create("parplan-group", MFD_CLOEXEC);
+  const int descriptor = ::memfd_create("parplan-group", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0)
     return absl::UnavailableError(DescribeErrno(errno, "cannot make shared memory for a group"));
   // New pages are zero, which is how bells and counters begin.
-  if (::ftruncate(descriptor, SegmentBytes(size)) != 0) {
+  if (::ftruncate(descriptor, SegmentBytes(size)) != 0 ||
+      ::fcntl(descriptor, F_ADD_SEALS, kSeals) != 0) {
     const absl::Status error =
         absl::UnavailableError(DescribeErrno(errno, "cannot size the shared memory of a group"));
     ::close(descriptor);
@@ -103,11 +144,28 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Make(int size) {
 
 absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(const std::string& path,
                                                                    int size) {
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0)
+  if (!IsDescriptorPath(path)) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "the rendezvous names ", path, " as the memory of a group, which is no descriptor of a ",
+        "process; is it that of this job?"));
+  }
+  // The first open neither waits nor changes anything, whatever stands there.
+  const FileDescriptor file(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  struct stat info = {};
+  if (!file.is_open() || ::fstat(file.get(), &info) != 0) {
     return absl::UnavailableError(
         DescribeErrno(errno, absl::StrCat("cannot open shared memory ", path)));
-  return Map(descriptor, size);
+  }
+  if (!S_ISREG(info.st_mode) || info.st_nlink != 0)
+    return CheckMemory(file.get(), SegmentBytes(size), path);
+  FileDescriptor memory(
+      ::open(absl::StrCat("/proc/self/fd/", file.get()).c_str(), O_RDWR | O_CLOEXEC));
+  if (!memory.is_open()) {
+    return absl::UnavailableError(
+        DescribeErrno(errno, absl::StrCat("cannot open shared memory ", path)));
+  }
+  PARPLAN_RETURN_IF_ERROR(CheckMemory(memory.get(), SegmentBytes(size), path));
+  return Map(memory.Release(), size);
 }
 
 SharedSegment::~SharedSegment() {
@@ -133,6 +191,7 @@ class SharedMemoryLinks::Ring : public Link {
   absl::StatusOr<int64_t> Write(absl::Span<const char> data) override {
     const uint64_t written = out_.written.load(std::memory_order_relaxed);
     const uint64_t read = out_.read.load(std::memory_order_acquire);
+    if (written - read > static_cast<uint64_t>(kRingBytes)) return Damaged();
     const int64_t room = kRingBytes - static_cast<int64_t>(written - read);
     const int64_t count = std::min({static_cast<int64_t>(data.size()), room, kMaxWriteBytes});
     if (count <= 0) return 0;
@@ -148,6 +207,7 @@ class SharedMemoryLinks::Ring : public Link {
   absl::StatusOr<absl::Span<const char>> Read() override {
     const uint64_t read = in_.read.load(std::memory_order_relaxed);
     const uint64_t written = in_.written.load(std::memory_order_acquire);
+    if (written - read > static_cast<uint64_t>(kRingBytes)) return Damaged();
     const int64_t offset = static_cast<int64_t>(read % kRingBytes);
     const int64_t count = std::min(static_cast<int64_t>(written - read), kRingBytes - offset);
     return absl::MakeConstSpan(in_bytes_ + offset, count);
@@ -160,6 +220,12 @@ class SharedMemoryLinks::Ring : public Link {
   }
 
  private:
+  // The error of counters that no rank of this program writes.
+  static absl::Status Damaged() {
+    return absl::UnavailableError(
+        "the shared memory of a group is damaged: its counters have values that no rank writes");
+  }
+
   Counters& out_;
   Counters& in_;
   char* const out_bytes_;

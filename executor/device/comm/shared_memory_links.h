@@ -23,7 +23,9 @@ class SharedSegment {
   // is first written. UNAVAILABLE if there is not enough.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Make(int size);
   // Maps what another process of the same user made, at its `path()`, before that process calls
-  // `Close`. UNAVAILABLE naming the path. REQUIRES, unchecked: `size` is that of `Make`.
+  // `Close`. UNAVAILABLE naming the path if it cannot be opened. The path comes from a rendezvous,
+  // which may be an impostor's: PERMISSION_DENIED if it names anything else than memory of this
+  // user that was made, and sealed, by `Make` with the same `size`; nothing is written then.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Open(const std::string& path, int size);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;

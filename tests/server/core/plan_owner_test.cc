@@ -103,6 +103,15 @@ TEST_F(PlanOwnerTest, TheFirstOwnerKeepsAJobForWhichOthersPlan) {
   EXPECT_THAT(AskAs("you", QuestionOfJob(24)), StatusIs(absl::StatusCode::kPermissionDenied));
 }
 
+// Gives a record and the plan in it this name.
+void SetName(PlanRecord& record, const std::string& name) {
+  v1::Plan plan;
+  ASSERT_TRUE(plan.ParseFromString(record.bytes));
+  plan.set_name(name);
+  record.name = name;
+  record.bytes = plan.SerializeAsString();
+}
+
 // Another server stores its plan between this one's look at the job and its own plan.
 TEST_F(PlanOwnerTest, AJobThatAnotherServerPlansForMeanwhileIsNumberedAnew) {
   const auto other = store().OpenAgain();
@@ -110,7 +119,7 @@ TEST_F(PlanOwnerTest, AJobThatAnotherServerPlansForMeanwhileIsNumberedAnew) {
     v1::CreatePlanRequest request = QuestionOfJob();
     request.set_job_id(owner);
     PlanRecord theirs;
-    theirs.name = absl::StrCat("clusters/synthetic/plans/", owner);
+    SetName(theirs, absl::StrCat("clusters/synthetic/plans/", owner));
     theirs.cluster = "synthetic";
     theirs.owner = owner;
     theirs.job_id = request.job_id();
@@ -139,7 +148,7 @@ TEST_F(PlanOwnerTest, AServerThatIsAlwaysTooLateGivesUp) {
   theirs.expire_time = clock.Now() + absl::Hours(1);
   int64_t number = 0;
   store().BeforePutPlan([&] {
-    theirs.name = absl::StrCat("clusters/synthetic/plans/", ++number);
+    SetName(theirs, absl::StrCat("clusters/synthetic/plans/", ++number));
     ASSERT_OK(other->PutPlan(theirs, JobClaim{"cn:me", number}).status());
   });
   EXPECT_THAT(AskAs("me", QuestionOfJob()), StatusIs(absl::StatusCode::kUnavailable));
@@ -164,14 +173,14 @@ TEST_F(PlanOwnerTest, PlansThatClaimedNothingCountToo) {
   v1::Plan newer = *first;
   newer.mutable_signed_plan()->set_payload(payload.SerializeAsString());
   ASSERT_OK_AND_ASSIGN(PlanRecord record, store().GetPlan(first->name()));
-  record.name += "5";
   record.request_id.clear();
   record.bytes = newer.SerializeAsString();
+  SetName(record, record.name + "5");
   ASSERT_OK(store().PutPlan(record).status());
   ASSERT_OK_AND_ASSIGN(const SharedPlan next, AskAs("me", QuestionOfJob(8)));
   EXPECT_EQ(PayloadOf(*next).generation(), 6);
   // Also for a job that the store does not know otherwise.
-  record.name += "k";
+  SetName(record, record.name + "k");
   record.job_id = "k";
   ASSERT_OK(store().PutPlan(record).status());
   v1::CreatePlanRequest of_k = QuestionOfJob(8);

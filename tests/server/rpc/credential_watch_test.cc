@@ -182,6 +182,7 @@ class CredentialStreamTest : public testing::Test {
  protected:
   void Serve(RpcServerOptions options) {
     options.authorizer = authorizer;
+    options.max_first_silence = absl::Hours(1);
     options.max_stream_silence = absl::Hours(1);
     absl::StatusOr<std::unique_ptr<RpcServer>> started = RpcServer::Start(harness.core(), options);
     ASSERT_OK(started.status());

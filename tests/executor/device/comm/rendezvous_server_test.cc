@@ -72,6 +72,25 @@ TEST(RendezvousServer, NamesTheRankThatDoesNotAnswerToAll) {
   }
 }
 
+// Else the first rank to speak could name the address, or the memory, of another.
+TEST(RendezvousServer, AFactIsPublishedByTheRankThatItIsAbout) {
+  for (const char* const fact :
+       {"rank/1", "memory/data:1,2#0", "memory/data:0,1,2#3/1", "memory/a:b:1,2#0"}) {
+    const std::unique_ptr<RendezvousServer> server = ServerOf(3);
+    const RawRank owner(*server, 1, 3);
+    const RawRank other(*server, 2, 3);
+    owner.Write({.kind = FrameKind::kSet, .key = fact, .value = "mine"});
+    owner.Meet();
+    other.Write({.kind = FrameKind::kGet, .number = 7, .key = fact});
+    EXPECT_EQ(other.Read().value, "mine") << fact;
+    // The same words from another rank are no better.
+    other.Write({.kind = FrameKind::kSet, .key = fact, .value = "mine"});
+    const Frame told = owner.Read();
+    EXPECT_EQ(told.kind, FrameKind::kFailure);
+    EXPECT_THAT(told.value, AllOf(HasSubstr("rank 2"), HasSubstr(fact), HasSubstr("rank 1's")));
+  }
+}
+
 TEST(RendezvousServer, FollowsTheWaitsToTheRankThatWaitsForNone) {
   const std::unique_ptr<RendezvousServer> server = ServerOf(3);
   const RawRank first(*server, 0, 3);
