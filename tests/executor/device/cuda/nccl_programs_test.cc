@@ -148,10 +148,12 @@ absl::Status RunOn(RankOfJob& job, const PlanCase& c, std::barrier<>& meeting, C
                                                {.kernels = &kernels,
                                                 .pool = &pool,
                                                 .tokens = tokens.get(),
-                                                .make_group = [&](const GroupSpec& group) {
-                                                  return device->MakeGroup(job, group.purpose,
-                                                                           group.ranks);
-                                                }}));
+                                                .make_group =
+                                                    [&](const GroupSpec& group) {
+                                                      return device->MakeGroup(job, group.purpose,
+                                                                               group.ranks);
+                                                    },
+                                                .gathers_ahead = true}));
   PARPLAN_RETURN_IF_ERROR(device->Synchronize());
   meeting.arrive_and_wait();
   const int made = TheFakeNccl().made;
