@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "executor/device/cuda/cuda_device.h"
 #include "executor/trainer/rank_trainer.h"
 #include "tests/executor/device/cuda/fake_cuda.h"
