@@ -87,14 +87,16 @@ absl::Status PlanApplier::Build() {
                              setting_.device->MakeGroup(*setting_.job, group.purpose, group.ranks));
     return meter_->Meter(group.purpose, group.ranks, std::move(inner));
   };
-  PARPLAN_ASSIGN_OR_RETURN(trainer_, RankTrainer::Create(program, plan_.model(),
-                                                         {.kernels = kernels_.get(),
-                                                          .pool = pool_.get(),
-                                                          .tokens = setting_.tokens,
-                                                          .make_group = make_group,
-                                                          .optimizer = setting_.optimizer,
-                                                          .seed = setting_.seed,
-                                                          .observer = meter_.get()}));
+  PARPLAN_ASSIGN_OR_RETURN(trainer_,
+                           RankTrainer::Create(program, plan_.model(),
+                                               {.kernels = kernels_.get(),
+                                                .pool = pool_.get(),
+                                                .tokens = setting_.tokens,
+                                                .make_group = make_group,
+                                                .optimizer = setting_.optimizer,
+                                                .seed = setting_.seed,
+                                                .observer = meter_.get(),
+                                                .gathers_ahead = setting_.is_asynchronous}));
   trainer_->ContinueFrom(step_count_);
   return absl::OkStatus();
 }

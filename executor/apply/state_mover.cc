@@ -138,7 +138,7 @@ class Exchange {
 absl::StatusOr<HostStates> ReadStates(RankTrainer& trainer, Device& device) {
   HostStates states;
   absl::Status status;
-  trainer.VisitStates([&](int, const ParameterLayout&, const std::vector<StatePart>& parts) {
+  const auto read = [&](int, const ParameterLayout&, const std::vector<StatePart>& parts) {
     for (const StatePart& part : parts) {
       HostState& state = states[part.kind];
       state.element_size = ElementSize(part.type);
@@ -148,7 +148,8 @@ absl::StatusOr<HostStates> ReadStates(RankTrainer& trainer, Device& device) {
             device.CopyToHost(part.data, copy.data(), Bytes::Of(static_cast<int64_t>(copy.size())));
       }
     }
-  });
+  };
+  PARPLAN_RETURN_IF_ERROR(trainer.VisitStates(read));
   if (!status.ok()) return status;
   return states;
 }
@@ -156,7 +157,7 @@ absl::StatusOr<HostStates> ReadStates(RankTrainer& trainer, Device& device) {
 absl::Status WriteStates(const HostStates& states, RankTrainer& trainer, Device& device) {
   absl::Status status;
   size_t slot = 0;
-  trainer.VisitStates(
+  PARPLAN_RETURN_IF_ERROR(trainer.VisitStates(
       [&](int layer_index, const ParameterLayout&, const std::vector<StatePart>& parts) {
         for (const StatePart& part : parts) {
           if (!status.ok()) return;
@@ -173,7 +174,7 @@ absl::Status WriteStates(const HostStates& states, RankTrainer& trainer, Device&
           }
         }
         ++slot;
-      });
+      }));
   return status;
 }
 

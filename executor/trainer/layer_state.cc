@@ -9,11 +9,23 @@
 #include "executor/device/kernels/host_elements.h"
 
 namespace parplan {
+namespace {
+
+// Every shard begins at a multiple of this. From addresses that are no multiple of 16 bytes NCCL
+// and kernels move single elements; memory of GPUs is read in pieces of 128 bytes. Not measured.
+constexpr int64_t kShardAlignment = 128;
+
+}  // namespace
+
 LayerState::LayerState(const LayerTools& tools, const ParameterLayout& layout, Communicator* group,
                        const OptimizerSettings& optimizer)
     : tools_(tools), layout_(layout), group_(group), optimizer_(optimizer) {
   const int64_t ranks = group_ == nullptr ? 1 : group_->size();
   shard_size_ = (layout_.size + ranks - 1) / ranks;
+  if (Shards(ShardingLevel::kOptimizer)) {
+    const int64_t step = kShardAlignment / tools_.element_size();
+    shard_size_ = (shard_size_ + step - 1) / step * step;
+  }
   padded_size_ = shard_size_ * ranks;
 }
 
@@ -91,7 +103,34 @@ absl::Status LayerState::MakeOptimizerStates() {
   return absl::OkStatus();
 }
 
+absl::Status LayerState::StartGatherInto(const void* shard, void* whole) {
+  CollectiveCall call;
+  call.operation = Operation::kAllGather;
+  call.type = tools_.kernels().type();
+  call.count = shard_size_;
+  call.send = shard;
+  call.receive = whole;
+  PARPLAN_ASSIGN_OR_RETURN(gathering_, group_->Start(call));
+  return absl::OkStatus();
+}
+
+absl::Status LayerState::AwaitGather() {
+  if (gathering_ == nullptr) return absl::OkStatus();
+  const absl::Status status = gathering_->Wait();
+  gathering_.reset();
+  return status;
+}
+
+absl::Status LayerState::StartGather() {
+  if (!gathers_ahead() || !Shards(ShardingLevel::kParameters) || !gathered_.is_null()) {
+    return absl::OkStatus();
+  }
+  PARPLAN_ASSIGN_OR_RETURN(gathered_, tools_.Take(ArrayUse::kGatheredParameters, padded_size_));
+  return StartGatherInto(parameters_.data(), gathered_.data());
+}
+
 absl::StatusOr<const void*> LayerState::Parameters() {
+  PARPLAN_RETURN_IF_ERROR(AwaitGather());
   if (!Shards(ShardingLevel::kParameters)) return parameters_.data();
   if (gathered_.is_null()) {
     PARPLAN_ASSIGN_OR_RETURN(gathered_, tools_.Take(ArrayUse::kGatheredParameters, padded_size_));
@@ -133,6 +172,7 @@ absl::Status LayerState::EndBackward() {
 
 LayerState::~LayerState() {
   // The pool gives the buffers to others after this.
+  AwaitGather().IgnoreError();
   if (synchronization_ != nullptr) synchronization_->Wait().IgnoreError();
 }
 
@@ -197,10 +237,12 @@ absl::Status LayerState::Step(int64_t step) {
     kernels.Zero(gradients_.data(), padded_size_);
   }
   if (!is_sharded || Shards(ShardingLevel::kParameters)) return absl::OkStatus();
+  if (gathers_ahead()) return StartGatherInto(parameters, parameters_.data());
   return group_->AllGather(kernels.type(), parameters, parameters_.data(), shard_size_);
 }
 
-std::vector<StatePart> LayerState::Parts() {
+absl::StatusOr<std::vector<StatePart>> LayerState::Parts() {
+  PARPLAN_RETURN_IF_ERROR(AwaitGather());
   const auto of = [this](StateKind kind, const Array& array, bool is_sharded, ElementType type) {
     const int64_t first = is_sharded ? std::min(layout_.size, group_->rank() * shard_size_) : 0;
     const int64_t end = is_sharded ? first + shard_size_ : layout_.size;

@@ -48,7 +48,7 @@ struct StatePart {
 // sequence parallelism those of the tensor-parallel group, call the same methods in the same order.
 class LayerState {
  public:
-  // Waits for a synchronization under way.
+  // Waits for a synchronization and a gathering under way.
   ~LayerState();
 
   // Makes the state with initial parameters. `gradient_group`: ranks with the same part; null if
@@ -60,8 +60,12 @@ class LayerState {
                                                             int layer_index, uint64_t seed,
                                                             const OptimizerSettings& optimizer);
 
-  // Returns all parameters of this rank [layout.size], valid until `Release`; gathers them if they
-  // are sharded.
+  // Starts to gather the parameters, if they are sharded and neither gathered nor being gathered;
+  // it proceeds while other layers compute. `Parameters` comes before `Release` and the next step.
+  // Does nothing unless the tools' setting gathers ahead.
+  absl::Status StartGather();
+  // Returns all parameters of this rank [layout.size], valid until `Release`. Waits for those that
+  // are being gathered; gathers them if they are sharded and that was not started.
   absl::StatusOr<const void*> Parameters();
   // Frees what `Parameters` gathered.
   void Release();
@@ -81,12 +85,14 @@ class LayerState {
   // otherwise.
   absl::Status AddUpWith(Communicator& other, const ParameterTensor& tensor);
   // Makes the optimizer's step, counted from 1, and clears the gradients. Gathers the parameters if
-  // only optimizer states or gradients are sharded.
+  // only optimizer states or gradients are sharded; if it gathers ahead, `Parameters` waits for
+  // them.
   absl::Status Step(int64_t step);
 
   // Returns the state of each kind that the layer has, to be read or overwritten between two steps.
   // A layer has masters if its elements have 16 bits, and the moments that its optimizer needs.
-  std::vector<StatePart> Parts();
+  // Waits for parameters that are being gathered; returns the error of that.
+  absl::StatusOr<std::vector<StatePart>> Parts();
 
   // Returns the layout given to `Create`.
   const ParameterLayout& layout() const { return layout_; }
@@ -99,6 +105,11 @@ class LayerState {
   bool Shards(ShardingLevel level) const {
     return group_ != nullptr && tools_.strategy().sharding_level >= level;
   }
+  // Starts to gather the ranks' shards, of which `shard` is this rank's, into `whole`.
+  absl::Status StartGatherInto(const void* shard, void* whole);
+  bool gathers_ahead() const { return tools_.setting().gathers_ahead; }
+  // Waits for parameters that are being gathered, if there are any.
+  absl::Status AwaitGather();
   // Sums the gradients of parameters that all tensor-parallel ranks have, since with sequence
   // parallelism each rank saw only its own tokens.
   absl::Status SumShared();
@@ -107,13 +118,17 @@ class LayerState {
   const ParameterLayout& layout_;
   Communicator* const group_;
   const OptimizerSettings optimizer_;
-  // Elements padded to a multiple of the group's size, and elements of one shard.
+  // Elements padded to a multiple of the group's size, and elements of one shard: if states are
+  // sharded, a multiple of 128 bytes of the kernels' type.
   int64_t padded_size_ = 0;
   int64_t shard_size_ = 0;
   // All parameters [padded_size_], or this rank's shard [shard_size_] if parameters are sharded.
   Array parameters_;
-  // The gathered parameters [padded_size_] between `Parameters` and `Release`, if they are sharded.
+  // The gathered parameters [padded_size_] between `StartGather` or `Parameters` and `Release`, if
+  // they are sharded.
   Array gathered_;
+  // The gathering under way, of these or of `parameters_`; null if there is none.
+  std::unique_ptr<PendingWork> gathering_;
   // Gradients [padded_size_] of one micro-batch if gradients are sharded, else of the step.
   Array gradients_;
   // This rank's shard [shard_size_] of the step's gradients so far, if gradients are sharded.

@@ -25,7 +25,8 @@ class RankTrainer::Stage {
                                               .definition = &definition,
                                               .strategy = layer.strategy,
                                               .layout = layer.layout,
-                                              .rank = trainer_.program_.rank},
+                                              .rank = trainer_.program_.rank,
+                                              .gathers_ahead = trainer_.setting_.gathers_ahead},
                                     .program = layer,
                                     .gradient_group = trainer_.Group(layer.gradient_group),
                                     .tokens = trainer_.setting_.tokens,
@@ -50,6 +51,8 @@ class RankTrainer::Stage {
 
   absl::Status Forward(int64_t micro_batch) {
     Array x;
+    trainer_.Enter(TrainerPhase::kForward, layers_.front()->program().layer_index);
+    PARPLAN_RETURN_IF_ERROR(layers_.front()->StartGather(/*is_backward=*/false));
     if (program_.receive_forward_group >= 0) {
       trainer_.Enter(TrainerPhase::kReceive);
       PARPLAN_ASSIGN_OR_RETURN(x, TakeRows(layers_.front()->program().layout));
@@ -68,6 +71,10 @@ class RankTrainer::Stage {
                                        trainer_.RanksOf(program_.stage_group)));
       }
       trainer_.Enter(TrainerPhase::kForward, layer.layer_index);
+      // One layer ahead, while this one computes.
+      if (k + 1 < layers_.size()) {
+        PARPLAN_RETURN_IF_ERROR(layers_[k + 1]->StartGather(/*is_backward=*/false));
+      }
       PARPLAN_ASSIGN_OR_RETURN(
           x, layers_[k]->Forward(trainer_.step_count_, micro_batch, std::move(x)));
     }
@@ -82,6 +89,8 @@ class RankTrainer::Stage {
   // gradients are complete.
   absl::Status Backward(int64_t micro_batch, bool is_last) {
     Array dx;
+    trainer_.Enter(TrainerPhase::kBackward, layers_.back()->program().layer_index);
+    PARPLAN_RETURN_IF_ERROR(layers_.back()->StartGather(/*is_backward=*/true));
     if (program_.receive_backward_group >= 0) {
       trainer_.Enter(TrainerPhase::kReceive);
       PARPLAN_ASSIGN_OR_RETURN(dx, TakeRows(layers_.back()->program().layout));
@@ -93,6 +102,7 @@ class RankTrainer::Stage {
     for (size_t k = layers_.size(); k-- > 0;) {
       const LayerProgram& layer = layers_[k]->program();
       trainer_.Enter(TrainerPhase::kBackward, layer.layer_index);
+      if (k > 0) PARPLAN_RETURN_IF_ERROR(layers_[k - 1]->StartGather(/*is_backward=*/true));
       PARPLAN_ASSIGN_OR_RETURN(dx, layers_[k]->Backward(trainer_.step_count_, micro_batch,
                                                         std::move(dx), trainer_.loss()));
       if (is_last) {
@@ -258,13 +268,15 @@ absl::Status RankTrainer::SynchronizeGradients() {
   return absl::OkStatus();
 }
 
-void RankTrainer::VisitStates(
+absl::Status RankTrainer::VisitStates(
     const std::function<void(int, const ParameterLayout&, const std::vector<StatePart>&)>& visit) {
   for (const std::unique_ptr<Stage>& stage : stages_) {
     for (const std::unique_ptr<TrainerLayer>& layer : stage->layers()) {
-      visit(layer->program().layer_index, layer->layout(), layer->state().Parts());
+      PARPLAN_ASSIGN_OR_RETURN(const std::vector<StatePart> parts, layer->state().Parts());
+      visit(layer->program().layer_index, layer->layout(), parts);
     }
   }
+  return absl::OkStatus();
 }
 
 absl::Status RankTrainer::VisitParameters(

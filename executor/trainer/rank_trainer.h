@@ -45,6 +45,10 @@ struct TrainerSetting {
   uint64_t seed = 1;
   // May be null.
   TrainerObserver* observer = nullptr;
+  // Whether sharded parameters are gathered one layer ahead, and those of which only optimizer
+  // states or gradients are sharded while the next step begins. A layer's parameters are then held
+  // beside those of the layer before it. Results are the same to the last bit.
+  bool gathers_ahead = false;
 };
 
 // The trainer of one rank, used by one thread. Everything that `setting` points to outlives it.
@@ -79,9 +83,10 @@ class RankTrainer {
 
   // Calls `visit` for every layer of this rank, in order, with the state it keeps from step to
   // step. The parts lie in device memory, stay valid until the trainer is destroyed, and may be
-  // read or overwritten between two steps. Not collective.
-  void VisitStates(const std::function<void(int layer_index, const ParameterLayout& layout,
-                                            const std::vector<StatePart>& parts)>& visit);
+  // read or overwritten between two steps. Not collective, but waits for the parameters that the
+  // last step gathers; returns the errors of that (`Step`).
+  absl::Status VisitStates(const std::function<void(int layer_index, const ParameterLayout& layout,
+                                                    const std::vector<StatePart>& parts)>& visit);
 
   // Calls `visit` for every parameter of this rank with its elements in device memory, [local rows
   // x local columns], as the next step will use them: gathered if they are sharded. Collective;

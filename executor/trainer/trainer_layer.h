@@ -64,6 +64,14 @@ class TrainerLayer {
   absl::StatusOr<Array> Backward(int64_t step, int64_t micro_batch, Array output_gradient,
                                  double* loss);
 
+  // Starts to gather the parameters that the next pass reads, if they are sharded. Collective over
+  // the gradient group; the pass waits for them. REQUIRES, unchecked: that pass comes before one in
+  // the other direction.
+  absl::Status StartGather(bool is_backward) {
+    // The backward pass of an embedding needs no parameters.
+    return is_backward && embedding_.has_value() ? absl::OkStatus() : state_->StartGather();
+  }
+
   // Return parts of the layer, valid as long as it.
   const LayerProgram& program() const { return setting_.program; }
   LayerState& state() { return *state_; }

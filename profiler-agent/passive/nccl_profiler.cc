@@ -31,6 +31,23 @@ using nccl::EventV5;
 std::mutex recorder_mutex;
 int communicator_count = 0;  // Guarded by recorder_mutex.
 
+// The events that are recorded.
+constexpr int kEvents =
+    nccl::kCollectiveEvent | nccl::kPointToPointEvent | nccl::kKernelChannelEvent;
+
+// NCCL's mask of events, one for all communicators of the process; null before the first. NCCL
+// reads it at every event, so it can be changed at any time, as NCCL's own example plugin does.
+// Written under recorder_mutex, read by the recorder's thread.
+std::atomic<int*> mask_now = nullptr;
+
+// While recording is off NCCL makes no event, and so neither proxy operations of channels nor host
+// callbacks of graphs. What was under way when that began or ended is left out.
+void SwitchRecording(bool is_on) {
+  if (int* const mask = mask_now.load(std::memory_order_acquire)) {
+    std::atomic_ref<int>(*mask).store(is_on ? kEvents : 0, std::memory_order_relaxed);
+  }
+}
+
 // The recorder that event handles refer to. NCCL passes events without their communicator, and none
 // after the last communicator is finalized. Written under recorder_mutex.
 std::atomic<PassiveRecorder*> recorder_now = nullptr;
@@ -160,8 +177,13 @@ int Open(void** context, int* mask, const char* name, int node_count, int rank_c
     communicator->rank = rank;
     communicator->rank_stride = StrideOf(name, node_count, rank_count);
     const std::lock_guard<std::mutex> lock(recorder_mutex);
+    mask_now.store(mask, std::memory_order_release);
     if (recorder_now.load(std::memory_order_relaxed) == nullptr) {
       PassiveOptions options;
+      if (const int percent = Number("PARPLAN_PASSIVE_PERCENT"); percent > 0) {
+        options.recorded = options.period * std::min(percent, 100) / 100;
+      }
+      options.switch_recording = SwitchRecording;
       options.folder = folder;
       options.rank = JobRank(rank);
       options.prefix = "nccl-" + std::to_string(::getpid()) + "-" +
@@ -171,9 +193,10 @@ int Open(void** context, int* mask, const char* name, int node_count, int rank_c
       }
       recorder_now.store(new PassiveRecorder(std::move(options)), std::memory_order_release);
     }
+    // Later ones find it as the recorder has set it.
+    if (communicator_count == 0) SwitchRecording(true);
     ++communicator_count;
     *context = communicator.release();
-    *mask = nccl::kCollectiveEvent | nccl::kPointToPointEvent | nccl::kKernelChannelEvent;
   } catch (...) {
     // Out of memory or threads: the job continues without being recorded.
   }
@@ -184,8 +207,12 @@ int Close(void* context) {
   if (context == nullptr) return nccl::kSuccess;
   delete static_cast<Communicator*>(context);
   const std::lock_guard<std::mutex> lock(recorder_mutex);
-  // The last communicator writes the last window.
-  if (--communicator_count == 0) delete recorder_now.exchange(nullptr, std::memory_order_acq_rel);
+  // The last communicator writes the last window, and leaves a mask of nothing.
+  if (--communicator_count == 0) {
+    delete recorder_now.exchange(nullptr, std::memory_order_acq_rel);
+    SwitchRecording(false);
+    mask_now.store(nullptr, std::memory_order_release);
+  }
   return nccl::kSuccess;
 }
 

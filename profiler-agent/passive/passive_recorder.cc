@@ -11,6 +11,14 @@ constexpr std::chrono::milliseconds kDrainInterval = std::chrono::seconds(1);
 
 }  // namespace
 
+PassiveSampling SamplingAt(std::chrono::milliseconds elapsed, std::chrono::milliseconds recorded,
+                           std::chrono::milliseconds period) {
+  const std::chrono::milliseconds place = elapsed % period;
+  if (recorded >= period) return {.is_on = true, .remaining = period - place};
+  if (place < recorded) return {.is_on = true, .remaining = recorded - place};
+  return {.is_on = false, .remaining = period - place};
+}
+
 PassiveRecorder::PassiveRecorder(PassiveOptions options)
     : options_(std::move(options)), thread_([this] { Run(); }) {}
 
@@ -29,10 +37,19 @@ void PassiveRecorder::ChannelDone(uint64_t operation) {
 
 void PassiveRecorder::Run() {
   using Clock = std::chrono::steady_clock;
-  Clock::time_point next = Clock::now() + options_.window;
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point next = begin + options_.window;
+  bool is_on = true;
   std::unique_lock<std::mutex> lock(mutex_);
   while (!is_ending_) {
-    changed_.wait_for(lock, std::min(kDrainInterval, options_.window));
+    const PassiveSampling sampling =
+        SamplingAt(std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin),
+                   options_.recorded, options_.period);
+    if (sampling.is_on != is_on && options_.switch_recording) {
+      options_.switch_recording(sampling.is_on);
+    }
+    is_on = sampling.is_on;
+    changed_.wait_for(lock, std::min({kDrainInterval, options_.window, sampling.remaining}));
     lock.unlock();
     const bool is_over = Clock::now() >= next;
     Collect(is_over);

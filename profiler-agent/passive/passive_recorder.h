@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -28,10 +29,26 @@ struct PassiveOptions {
   // Time that one window covers, above 0, which is not checked. A window ends up to a second later
   // than that.
   std::chrono::milliseconds window = std::chrono::seconds(10);
+  // Operations are recorded in the first `recorded` of every `period`, or always if that is no
+  // shorter. Both are above 0, which is not checked.
+  std::chrono::milliseconds recorded = std::chrono::seconds(1);
+  std::chrono::milliseconds period = std::chrono::seconds(10);
+  // Switches recording on and off; called by the recorder's thread, not at first, when it is on.
+  // Must not throw. May be empty.
+  std::function<void(bool is_on)> switch_recording;
   // Files that may wait for the agent, those of other processes among them; further windows are
   // dropped.
   int max_files = 200;
 };
+
+// Whether operations are recorded, and for how long that stays so.
+struct PassiveSampling {
+  bool is_on = true;
+  std::chrono::milliseconds remaining;
+};
+// Returns the state at `elapsed` after the start, at least 0. `remaining` is above 0.
+PassiveSampling SamplingAt(std::chrono::milliseconds elapsed, std::chrono::milliseconds recorded,
+                           std::chrono::milliseconds period);
 
 // Records operations and writes a window of their times at regular intervals, if there were any. A
 // window that cannot be written is lost without notice. Made by the NCCL plugin (nccl_profiler.cc).

@@ -6,6 +6,8 @@
 # It lies in the folder of a bundle (make_bundle.sh) and installs nothing. The output of each step
 # goes to FOLDER/<step>.log, and FOLDER/results.json has all outcomes. A step that fails does not
 # keep others from running; the last ones are left out, and said to be, when SECONDS are over.
+# With several GPUs, PARPLAN_GPU_STEPS (1000) is the number of steps of each plan in `many-steps-*`,
+# and PARPLAN_GPU_STEP_SECONDS (60) the most seconds that each of these takes.
 # Ends with 1 if a step failed, and with 77 and the reason where there is no GPU.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -78,7 +80,22 @@ absent() { results+=("{\"step\": \"$1\", \"outcome\": \"not run\", \"reason\": \
   if command -v nvidia-smi >/dev/null; then nvidia-smi; fi
 } | tee "$folder/machine.log"
 step kernels 60 "${bundled[@]}" "$here/tests/device_cuda_gpu_test"
-step plans 60 "${bundled[@]}" "$here/tests/executor_gpu_test"
+step plans 60 "${bundled[@]}" "$here/tests/executor_gpu_test" \
+  --gtest_filter=-GpuTraining.ManyStepsOfSeveralGpusDoNotHang
+
+# Plans over NCCL, with as many hardware queues as can be, by default and as few as can be.
+# PARPLAN_GPU_STEPS=10000 takes minutes for each.
+gpu_count=$(ls -d /dev/nvidia[0-9]* 2>/dev/null | wc -l)
+for queues in 32 8 1; do
+  if [[ "$gpu_count" -ge 2 ]]; then
+    step "many-steps-$queues-queues" "${PARPLAN_GPU_STEP_SECONDS:-60}" \
+      env "CUDA_DEVICE_MAX_CONNECTIONS=$queues" "PARPLAN_GPU_STEPS=${PARPLAN_GPU_STEPS:-1000}" \
+      "${bundled[@]}" "$here/tests/executor_gpu_test" \
+      --gtest_filter=GpuTraining.ManyStepsOfSeveralGpusDoNotHang
+  else
+    absent "many-steps-$queues-queues" "there is one GPU"
+  fi
+done
 
 # The smallest cases do: what these tools find does not depend on size. cuDNN's kernels are not ours
 # to examine.

@@ -38,7 +38,11 @@ class CudaDevice : public Device, public StagingCopies {
   }
   absl::Status Synchronize() override { return queue_->Synchronize(); }
   absl::StatusOr<DeviceMemoryUse> MemoryUse() override;
-  std::vector<std::string> Notes() const override { return queue_->Notes(); }
+  std::vector<std::string> Notes() const override {
+    std::vector<std::string> notes = queue_->Notes();
+    for (std::string& note : nccl_.Notes()) notes.push_back(std::move(note));
+    return notes;
+  }
   absl::Status ResetMemoryPeak() override { return memory_->ResetPeak(); }
 
  private:

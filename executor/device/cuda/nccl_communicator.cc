@@ -71,6 +71,15 @@ absl::Status NcclStatus(ncclResult_t result, ncclComm_t communicator, absl::stri
                                          detail == nullptr ? "" : detail));
 }
 
+// Shared with the thread of a split, which may be left behind.
+struct NcclCommunicator::Calls {
+  // Held while NCCL is called, and by whoever takes its communicator away to end it. The latter
+  // waits for it no longer than the group's `call_patience`, and then goes on without it.
+  std::timed_mutex mutex;
+  // No call begins after this is set.
+  std::atomic<bool> is_over = false;
+};
+
 // Operations that were started as one.
 struct NcclCommunicator::Operation {
   std::vector<CollectiveCall> calls;
@@ -128,6 +137,12 @@ class NcclCommunicator::Work : public PendingWork {
   const std::shared_ptr<Operation> operation_;
   const bool waits_on_host_;
 };
+
+NcclCommunicator::NcclCommunicator(NcclGroup group, cudaStream_t stream, void* number)
+    : group_(std::move(group)),
+      stream_(stream),
+      number_(number),
+      calls_(std::make_shared<Calls>()) {}
 
 absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(NcclGroup group) {
   PARPLAN_ASSIGN_OR_RETURN(const cudaStream_t stream, group.device->StreamOf(group.purpose));
@@ -203,6 +218,12 @@ absl::StatusOr<ncclComm_t> NcclCommunicator::MakeWith(
   return making->communicator;
 }
 
+absl::Status NcclCommunicator::NoteMemory(Bytes before) {
+  PARPLAN_ASSIGN_OR_RETURN(const Bytes after, group_.device->UsedMemory());
+  group_.device->NoteCommunicator(group_.name, after - before);
+  return absl::OkStatus();
+}
+
 absl::Status NcclCommunicator::Warm() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -221,11 +242,12 @@ absl::Status NcclCommunicator::Warm() {
   const auto aborts = [](ncclComm_t communicator) {
     if (communicator != nullptr) static_cast<void>(::ncclCommAbort(communicator));
   };
+  PARPLAN_ASSIGN_OR_RETURN(const Bytes before, group_.device->UsedMemory());
   PARPLAN_ASSIGN_OR_RETURN(ncclComm_t const communicator, MakeWith(make, aborts));
-  absl::Status status;
+  absl::Status status = NoteMemory(before);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    status = failure_;
+    status.Update(failure_);
     if (status.ok()) communicator_ = communicator;
   }
   if (!status.ok()) {
@@ -333,7 +355,7 @@ absl::StatusOr<std::unique_ptr<PendingWork>> NcclCommunicator::StartTogether(
   absl::Status status;
   ncclComm_t communicator = nullptr;
   {
-    const std::lock_guard<std::timed_mutex> calling(calling_);
+    const std::lock_guard<std::timed_mutex> calling(calls_->mutex);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       PARPLAN_RETURN_IF_ERROR(failure_);
@@ -416,10 +438,11 @@ void NcclCommunicator::Fail(const absl::Status& status) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!failure_.ok()) return;
-    // From here on no operation begins (a split may: it is not under `calling_`). A caller that
-    // makes one after the other would otherwise take `calling_` again before this thread gets it,
-    // and be within a call when the abort comes.
+    // From here on no operation and no split begins. A caller that makes one after the other would
+    // otherwise take the lock of calls again before this thread gets it, and be within a call when
+    // the abort comes.
     failure_ = status;
+    calls_->is_over = true;
     // Not worth an error of the device if all that remains has just ended.
     static_cast<void>(Collect());
     is_idle = running_.empty();
@@ -428,7 +451,7 @@ void NcclCommunicator::Fail(const absl::Status& status) {
   if (!is_idle) group_.device->queue().Fail(status);
   // The last call that takes long waits for others within NCCL: only an abort from outside ends it.
   const std::unique_lock<std::timed_mutex> calling(
-      calling_, absl::ToChronoMilliseconds(group_.call_patience));
+      calls_->mutex, absl::ToChronoMilliseconds(group_.call_patience));
   const std::lock_guard<std::mutex> lock(mutex_);
   ncclComm_t const communicator = std::exchange(communicator_, nullptr);
   if (communicator == nullptr) return;
@@ -457,16 +480,30 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int color,
   made->making_->config.blocking = 1;
   made->making_->config.splitShare = 1;
   made->making_->config.commName = made->making_->label.c_str();
-  const auto make = [making = made->making_.get(), whole, color, key](ncclComm_t* part) {
+  PARPLAN_ASSIGN_OR_RETURN(const Bytes before, group_.device->UsedMemory());
+  const std::shared_ptr<Making> making = made->making_;
+  const auto make = [making, calls = calls_, whole, color, key](ncclComm_t* part) {
+    const std::lock_guard<std::timed_mutex> calling(calls->mutex);
+    if (calls->is_over) return ncclInvalidUsage;
     return ::ncclCommSplit(whole, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, part,
                            &making->config);
   };
   const auto aborts = [this](ncclComm_t /*part*/) {
     Fail(absl::AbortedError(absl::StrCat("a split of ", group_.name, " was given up")));
   };
-  PARPLAN_ASSIGN_OR_RETURN(ncclComm_t const part, made->MakeWith(make, aborts));
+  const absl::StatusOr<ncclComm_t> made_part = made->MakeWith(make, aborts);
+  if (!made_part.ok()) {
+    const std::lock_guard<std::mutex> lock(making->mutex);
+    // The part was made, and this group failed meanwhile.
+    if (making->is_over && making->result == ncclSuccess && making->communicator != nullptr) {
+      static_cast<void>(::ncclCommAbort(making->communicator));
+    }
+    return made_part.status();
+  }
+  ncclComm_t const part = *made_part;
   if (part == nullptr) return nullptr;
   made->communicator_ = part;
+  PARPLAN_RETURN_IF_ERROR(made->NoteMemory(before));
   int rank = 0;
   int size = 0;
   PARPLAN_RETURN_IF_ERROR(NcclStatus(::ncclCommUserRank(part, &rank), part, "ncclCommUserRank"));

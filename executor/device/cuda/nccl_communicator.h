@@ -76,7 +76,8 @@ class NcclCommunicator : public Communicator, private NcclWatched {
   // DEADLINE_EXCEEDED if the ranks do not come within `job->operation_timeout()`.
   absl::Status Warm() override;
   // Warms this group first, so also returns the errors of `Warm`. Returns null for a negative
-  // `color`. If other ranks do not come in time, this whole group fails too.
+  // `color`. If other ranks do not come in time, this whole group fails too. An abort of this group
+  // waits for a split under way as it does for an operation.
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override;
   void Abort(absl::string_view reason) override;
   void MeasureBusy(bool measures) override { measures_busy_ = measures; }
@@ -85,17 +86,19 @@ class NcclCommunicator : public Communicator, private NcclWatched {
   CommunicatorStats Stats() const override;
 
  private:
+  struct Calls;
   struct Operation;
   struct Making;
   class Work;
   using EventPtr = std::unique_ptr<NcclDevice::Event>;
 
-  NcclCommunicator(NcclGroup group, cudaStream_t stream, void* number)
-      : group_(std::move(group)), stream_(stream), number_(number) {}
+  NcclCommunicator(NcclGroup group, cudaStream_t stream, void* number);
   // Runs `make`, which blocks until all ranks have come, until the deadline or the job's end. It
   // writes a communicator; `aborts` ends those that wait if others do not come.
   absl::StatusOr<ncclComm_t> MakeWith(std::function<ncclResult_t(ncclComm_t*)> make,
                                       const std::function<void(ncclComm_t)>& aborts);
+  // Notes what the making of the communicator has added to the GPU's memory in use, `before` it.
+  absl::Status NoteMemory(Bytes before);
   absl::Status Launch(absl::Span<const CollectiveCall> calls, ncclComm_t communicator,
                       Operation& operation);
   // Records the event at the operation's end, unless it is recorded. This is put off until a
@@ -127,10 +130,9 @@ class NcclCommunicator : public Communicator, private NcclWatched {
   // The ranks' meeting; keeps what NCCL refers to.
   std::shared_ptr<Making> making_;
 
-  // Held while NCCL is called, and by whoever takes its communicator away to end it; not longer
-  // than `group_.call_patience` by the latter, who then goes on without it.
-  std::timed_mutex calling_;
-  // Guards the rest; taken after `calling_`.
+  // The calls of NCCL with this communicator.
+  const std::shared_ptr<Calls> calls_;
+  // Guards the rest; taken after `calls_->mutex`.
   mutable std::mutex mutex_;
   ncclComm_t communicator_ = nullptr;
   absl::Status failure_;

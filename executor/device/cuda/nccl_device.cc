@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "absl/strings/str_cat.h"
 #include "executor/device/cuda/cuda_status.h"
 
 namespace parplan::cuda {
@@ -42,6 +43,30 @@ absl::StatusOr<cudaStream_t> NcclDevice::StreamOf(const std::string& name) {
 absl::StatusOr<void*> NcclDevice::BarrierNumber() {
   if (number_ == nullptr) PARPLAN_RETURN_IF_CUDA_ERROR(::cudaMalloc(&number_, sizeof(float)));
   return number_;
+}
+
+absl::StatusOr<Bytes> NcclDevice::UsedMemory() const {
+  size_t free = 0;
+  size_t total = 0;
+  PARPLAN_RETURN_IF_CUDA_ERROR(::cudaMemGetInfo(&free, &total));
+  return Bytes::Of(static_cast<int64_t>(total - free));
+}
+
+void NcclDevice::NoteCommunicator(const std::string& group, Bytes memory) {
+  ++communicator_count_;
+  communicator_memory_ += memory;
+  if (communicator_count_ > 1 && memory <= largest_memory_) return;
+  largest_memory_ = memory;
+  largest_group_ = group;
+}
+
+std::vector<std::string> NcclDevice::Notes() const {
+  if (communicator_count_ == 0) return {};
+  constexpr int64_t kMebibyte = int64_t{1} << 20;
+  return {absl::StrCat("communicators of NCCL: ", communicator_count_, " took ",
+                       communicator_memory_.count() / kMebibyte,
+                       " MiB of the GPU when they were made, ", largest_memory_.count() / kMebibyte,
+                       " MiB of it that of ", largest_group_)};
 }
 
 absl::Status NcclDevice::Event::Record(cudaStream_t stream) const {

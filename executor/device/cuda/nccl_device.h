@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/units.h"
 #include "executor/device/cuda/cuda_queue.h"
 
 namespace parplan::cuda {
@@ -47,6 +48,14 @@ class NcclDevice {
   absl::StatusOr<cudaStream_t> StreamOf(const std::string& name);
   // Returns a number in the memory of the GPU, which barriers all-reduce.
   absl::StatusOr<void*> BarrierNumber();
+
+  // Returns the memory of the GPU that is in use, by whomever.
+  absl::StatusOr<Bytes> UsedMemory() const;
+  // Notes what the making of a group's communicator took of the GPU.
+  void NoteCommunicator(const std::string& group, Bytes memory);
+  // Returns lines of Device::Notes: how many communicators there were, and their memory; none if
+  // there was none.
+  std::vector<std::string> Notes() const;
 
   // An event that goes back to the pool. It outlives the work that waits for it. Any thread may
   // destroy it.
@@ -88,6 +97,11 @@ class NcclDevice {
   CudaQueue& queue_;
   std::map<std::string, cudaStream_t> streams_;
   void* number_ = nullptr;
+  // The communicators made so far, the memory that they took, and the one that took the most.
+  int communicator_count_ = 0;
+  Bytes communicator_memory_;
+  Bytes largest_memory_;
+  std::string largest_group_;
 
   std::mutex events_mutex_;
   // Guarded by events_mutex_: [is timed] those that are not in use.

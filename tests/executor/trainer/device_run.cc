@@ -12,10 +12,9 @@
 namespace parplan {
 namespace {
 
-constexpr int kSteps = 3;
-
 void RunRank(JobFabric& fabric, RankDevice& device, const Plan& plan, const ModelSpec& model,
-             const OptimizerSettings& optimizer, std::mutex& mutex, DeviceRun& run) {
+             const OptimizerSettings& optimizer, int step_count, std::mutex& mutex,
+             DeviceRun& run) {
   ArrayPool pool(device.memory());
   const std::unique_ptr<TokenSource> tokens = MakeSyntheticTokens(96, 7);
   ASSERT_OK_AND_ASSIGN(const RankProgram program, RankProgram::Create(plan, model, fabric.rank()));
@@ -29,9 +28,10 @@ void RunRank(JobFabric& fabric, RankDevice& device, const Plan& plan, const Mode
                                                   return device.MakeGroup(fabric, group.purpose,
                                                                           group.ranks);
                                                 },
-                                            .optimizer = optimizer}));
+                                            .optimizer = optimizer,
+                                            .gathers_ahead = device.gathers_ahead()}));
   std::vector<double> losses;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < step_count; ++step) {
     ASSERT_OK_AND_ASSIGN(const double loss, trainer->Step());
     losses.push_back(loss);
   }
@@ -73,7 +73,8 @@ class NearDevice : public RankDevice {
 }  // namespace
 
 DeviceRun RunOnDevices(const Plan& plan, const ModelSpec& model, const OptimizerSettings& optimizer,
-                       const std::function<std::unique_ptr<RankDevice>(int rank)>& make) {
+                       const std::function<std::unique_ptr<RankDevice>(int rank)>& make,
+                       int step_count) {
   DeviceRun run;
   std::mutex mutex;
   RunRanks(plan.device_count, {.spin_count = 50}, [&](JobFabric& fabric) {
@@ -83,7 +84,7 @@ DeviceRun RunOnDevices(const Plan& plan, const ModelSpec& model, const Optimizer
       fabric.Abort("a rank has no device");
       FAIL() << "rank " << fabric.rank() << " has no device";
     }
-    RunRank(fabric, *device, plan, model, optimizer, mutex, run);
+    RunRank(fabric, *device, plan, model, optimizer, step_count, mutex, run);
     if (testing::Test::HasFatalFailure()) fabric.Abort("a rank has failed");
   });
   return run;

@@ -27,6 +27,8 @@ class RankDevice {
   virtual DeviceMemory& memory() = 0;
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       JobFabric& fabric, const std::string& name, const std::vector<int>& ranks) = 0;
+  // Whether the trainer gathers ahead (TrainerSetting).
+  virtual bool gathers_ahead() const { return false; }
 };
 
 struct DeviceRun {
@@ -36,9 +38,10 @@ struct DeviceRun {
   std::map<std::pair<int, std::string>, std::vector<double>> parameters;
 };
 
-// Three steps of `plan`. `make` is called on the thread of each rank.
+// Steps of `plan`. `make` is called on the thread of each rank.
 DeviceRun RunOnDevices(const Plan& plan, const ModelSpec& model, const OptimizerSettings& optimizer,
-                       const std::function<std::unique_ptr<RankDevice>(int rank)>& make);
+                       const std::function<std::unique_ptr<RankDevice>(int rank)>& make,
+                       int step_count = 3);
 
 // Kernels of the processor and its memory.
 std::unique_ptr<RankDevice> MakeNearDevice(ElementType type);

@@ -1,7 +1,9 @@
-// Plans on one GPU, which all their ranks share: what comes out is that of fp64 on the
-// processor, as near as the type is. Groups go through the host.
+// Plans on GPUs: what comes out is that of fp64 on the processor, as near as the type is. Ranks
+// share one GPU, and groups go through the host; or each has its own, and groups are NCCL's.
 
 #include <gtest/gtest.h>
+
+#include <cstdlib>
 
 #include "tests/executor/device/cuda/gpu.h"
 #include "tests/executor/trainer/device_parity.h"
@@ -11,9 +13,9 @@
 namespace parplan {
 namespace {
 
-class SharedGpu : public RankDevice {
+class Gpu : public RankDevice {
  public:
-  SharedGpu(std::unique_ptr<Device> device, std::unique_ptr<LayerKernels> kernels)
+  Gpu(std::unique_ptr<Device> device, std::unique_ptr<LayerKernels> kernels)
       : device_(std::move(device)), kernels_(std::move(kernels)) {}
   LayerKernels& kernels() override { return *kernels_; }
   DeviceMemory& memory() override { return device_->memory(); }
@@ -22,27 +24,31 @@ class SharedGpu : public RankDevice {
                                                           const std::vector<int>& ranks) override {
     return device_->MakeGroup(fabric, name, ranks);
   }
+  bool gathers_ahead() const override { return true; }
 
  private:
   const std::unique_ptr<Device> device_;
   const std::unique_ptr<LayerKernels> kernels_;
 };
 
-std::unique_ptr<RankDevice> OpenGpu(DeviceBackend& backend, ElementType type) {
-  absl::StatusOr<std::unique_ptr<Device>> device = backend.Open(0);
+std::unique_ptr<RankDevice> OpenGpu(DeviceBackend& backend, int index, ElementType type) {
+  absl::StatusOr<std::unique_ptr<Device>> device = backend.Open(index);
   if (!device.ok()) return nullptr;
   absl::StatusOr<std::unique_ptr<LayerKernels>> kernels = (*device)->MakeKernels(type);
   if (!kernels.ok()) return nullptr;
-  return std::make_unique<SharedGpu>(*std::move(device), *std::move(kernels));
+  return std::make_unique<Gpu>(*std::move(device), *std::move(kernels));
 }
 
-void ExpectParityOnGpu(DeviceBackend& backend, const Plan& plan, const ModelSpec& model) {
+// `shares`: all ranks are on GPU 0.
+void ExpectParityOnGpus(DeviceBackend& backend, const Plan& plan, const ModelSpec& model,
+                        bool shares) {
   const SgdSettings optimizer;
   const DeviceRun exact = RunOnDevices(SerialPlan(model), model, optimizer,
                                        [](int) { return MakeNearDevice(ElementType::kFloat64); });
   for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16}) {
-    const DeviceRun run =
-        RunOnDevices(plan, model, optimizer, [&](int) { return OpenGpu(backend, type); });
+    const DeviceRun run = RunOnDevices(plan, model, optimizer, [&](int rank) {
+      return OpenGpu(backend, shares ? 0 : rank, type);
+    });
     ExpectParity(run, exact, type == ElementType::kFloat32 ? 1e-5 : 1e-2);
   }
 }
@@ -50,7 +56,7 @@ void ExpectParityOnGpu(DeviceBackend& backend, const Plan& plan, const ModelSpec
 TEST(GpuTraining, OneRank) {
   PARPLAN_GPUS_OR_SKIP(backend);
   for (const ModelSpec& model : {SmallGpt(2), SmallLlama(2)}) {
-    ExpectParityOnGpu(*backend, SerialPlan(model), model);
+    ExpectParityOnGpus(*backend, SerialPlan(model), model, /*shares=*/true);
   }
 }
 
@@ -58,7 +64,43 @@ TEST(GpuTraining, RanksOfOneGpu) {
   PARPLAN_GPUS_OR_SKIP(backend, GroupTransport::kStaged);
   for (const DevicePlan& each : DevicePlans()) {
     SCOPED_TRACE(each.name);
-    ExpectParityOnGpu(*backend, each.plan, each.model);
+    ExpectParityOnGpus(*backend, each.plan, each.model, /*shares=*/true);
+  }
+}
+
+TEST(GpuTraining, RanksOfSeveralGpus) {
+  PARPLAN_GPUS_OR_SKIP(backend, GroupTransport::kNative);
+  if (backend->device_count() < 2) GTEST_SKIP() << "one GPU";
+  for (const DevicePlan& each : DevicePlans()) {
+    if (each.plan.device_count > backend->device_count()) continue;
+    SCOPED_TRACE(each.name);
+    ExpectParityOnGpus(*backend, each.plan, each.model, /*shares=*/false);
+  }
+}
+
+// As many steps as PARPLAN_GPU_STEPS says, by default 100. A hang ends with the fabric's deadline.
+TEST(GpuTraining, ManyStepsOfSeveralGpusDoNotHang) {
+  PARPLAN_GPUS_OR_SKIP(backend, GroupTransport::kNative);
+  const int count = backend->device_count();
+  if (count < 2) GTEST_SKIP() << "one GPU";
+  const char* const asked = std::getenv("PARPLAN_GPU_STEPS");
+  const int steps = asked == nullptr ? 100 : std::atoi(asked);
+  const ModelSpec model = SmallLlama(2);
+  const Strategy tensor2{.tensor_parallel_degree = 2};
+  Strategy both{.tensor_parallel_degree = 2, .data_parallel_degree = 2};
+  both.sharding_level = ShardingLevel::kParameters;
+  Strategy zero3{.data_parallel_degree = 2};
+  zero3.sharding_level = ShardingLevel::kParameters;
+  std::vector<Plan> plans = {PlanOf(model, 2, {4}, {tensor2}, kDevicePlanBatch, 2),
+                             PlanOf(model, 2, {4}, {zero3}, kDevicePlanBatch, 2),
+                             PlanOf(model, 2, {2, 2}, {Strategy()}, kDevicePlanBatch, 4)};
+  if (count >= 8) plans.push_back(PlanOf(model, 8, {2, 2}, {both}, kDevicePlanBatch, 4));
+  for (const Plan& plan : plans) {
+    SCOPED_TRACE(PlanGist(plan));
+    const DeviceRun run = RunOnDevices(
+        plan, model, SgdSettings(),
+        [&](int rank) { return OpenGpu(*backend, rank, ElementType::kBfloat16); }, steps);
+    EXPECT_EQ(run.losses.size(), static_cast<size_t>(steps));
   }
 }
 

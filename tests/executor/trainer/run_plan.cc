@@ -89,7 +89,8 @@ absl::StatusOr<RankPart> RunRank(JobFabric& fabric, const Plan& plan, const Mode
                                                 .pool = &pool,
                                                 .tokens = tokens.get(),
                                                 .make_group = make_group,
-                                                .optimizer = options.optimizer}));
+                                                .optimizer = options.optimizer,
+                                                .gathers_ahead = options.gathers_ahead}));
   RankPart part;
   for (int step = 0; step < options.step_count; ++step) {
     if (step == 1) pool.ResetPeaks();

@@ -217,8 +217,8 @@ TEST_P(TrafficTest, IsWhatThePredictionPrices) {
           counted.bytes -= shared.bytes;
         }
         EXPECT_NEAR(static_cast<double>(counted.calls), predicted_calls, 1e-6) << purpose;
-        // Padding of parameters to equal shares.
-        const double filling = 4.0 * c.plan.device_count * static_cast<double>(counted.calls);
+        // Padding of parameters to equal shares of whole 128 bytes.
+        const double filling = 128.0 * c.plan.device_count * static_cast<double>(counted.calls);
         EXPECT_NEAR(static_cast<double>(counted.bytes), predicted_bytes, filling + 1e-6) << purpose;
       };
       if (kind.collective != Collective::kSendReceive) {

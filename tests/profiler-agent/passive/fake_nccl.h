@@ -17,6 +17,12 @@
 
 namespace parplan {
 
+// The mask of events, of which NCCL has one in a process.
+inline int& TheMask() {
+  static int mask = 0;
+  return mask;
+}
+
 // The plugin, open as long as this lives.
 class OpenPlugin {
  public:
@@ -48,6 +54,8 @@ class SpoolFolder {
     setenv("PARPLAN_PASSIVE_SPOOL", path_.c_str(), 1);
     // Longer than any test: windows are left at the end.
     setenv("PARPLAN_PASSIVE_WINDOW_SECONDS", "86400", 1);
+    // Recording is never switched off.
+    setenv("PARPLAN_PASSIVE_PERCENT", "100", 1);
   }
   ~SpoolFolder() {
     unsetenv("PARPLAN_PASSIVE_SPOOL");

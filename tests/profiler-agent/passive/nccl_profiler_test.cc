@@ -22,23 +22,19 @@ class Communicator {
   Communicator(const OpenPlugin& plugin, int node_count, int rank_count, int rank,
                const char* name = nullptr)
       : profiler_(plugin.v5()) {
-    int mask = 0;
-    EXPECT_EQ(profiler_.init(&context_, 1, &mask, name, node_count, rank_count, rank, nullptr),
+    EXPECT_EQ(profiler_.init(&context_, 1, &TheMask(), name, node_count, rank_count, rank, nullptr),
               nccl::kSuccess);
-    mask_ = mask;
   }
   ~Communicator() { EXPECT_EQ(profiler_.finalize(context_), nccl::kSuccess); }
 
   void Run(const EventV5& event, uint64_t nanoseconds, int channels = 2) {
     RunOperation(profiler_, context_, event, channels, 1000, 1000 + nanoseconds);
   }
-  int mask() const { return mask_; }
   const void* context() const { return context_; }
 
  private:
   const nccl::ProfilerV5& profiler_;
   void* context_ = nullptr;
-  int mask_ = 0;
 };
 
 TEST(NcclProfiler, WhatAJobDoesIsReadByTheAgent) {
@@ -46,7 +42,7 @@ TEST(NcclProfiler, WhatAJobDoesIsReadByTheAgent) {
   {
     const OpenPlugin plugin;
     Communicator all(plugin, 1, 4, 0);
-    EXPECT_EQ(all.mask(), 2 | 4 | 64);
+    EXPECT_EQ(TheMask(), 2 | 4 | 64);
     for (uint64_t i = 1; i <= 100; ++i) {
       all.Run(Collective<EventV5>("AllReduce", 256, "ncclFloat32"), i * 1000);
     }
@@ -84,8 +80,7 @@ TEST(NcclProfiler, VersionFourSaysTheSame) {
     const OpenPlugin plugin;
     const nccl::ProfilerV4& profiler = plugin.v4();
     void* context = nullptr;
-    int mask = 0;
-    ASSERT_EQ(profiler.init(&context, &mask, "name", 7, 1, 2, 0, nullptr), nccl::kSuccess);
+    ASSERT_EQ(profiler.init(&context, &TheMask(), "name", 7, 1, 2, 0, nullptr), nccl::kSuccess);
     EventV4 event = Collective<EventV4>("AllReduce", 8, "ncclFloat64");
     // The seven bytes after the type are padding.
     std::memset(reinterpret_cast<char*>(&event) + 1, 0xEE, 7);
@@ -129,8 +124,7 @@ TEST(NcclProfiler, SendsOfAnAllToAllAreNoMessages) {
     const OpenPlugin plugin;
     const nccl::ProfilerV5& profiler = plugin.v5();
     void* context = nullptr;
-    int mask = 0;
-    ASSERT_EQ(profiler.init(&context, 1, &mask, nullptr, 1, 4, 0, nullptr), nccl::kSuccess);
+    ASSERT_EQ(profiler.init(&context, 1, &TheMask(), nullptr, 1, 4, 0, nullptr), nccl::kSuccess);
     for (int round = 0; round < 2; ++round) {
       std::vector<void*> handles;
       for (int peer = 1; peer < 4; ++peer) {
@@ -154,23 +148,34 @@ TEST(NcclProfiler, ACommunicatorThatIsNotRecordedBlindsNoOther) {
   const OpenPlugin plugin;
   const nccl::ProfilerV5& profiler = plugin.v5();
   void* first = nullptr;
-  int mask = 0;
-  ASSERT_EQ(profiler.init(&first, 1, &mask, nullptr, 1, 4, 0, nullptr), nccl::kSuccess);
-  const int recorded = mask;
+  ASSERT_EQ(profiler.init(&first, 1, &TheMask(), nullptr, 1, 4, 0, nullptr), nccl::kSuccess);
+  const int recorded = TheMask();
   unsetenv("PARPLAN_PASSIVE_SPOOL");
   void* second = nullptr;
-  ASSERT_EQ(profiler.init(&second, 2, &mask, nullptr, 1, 4, 0, nullptr), nccl::kSuccess);
+  ASSERT_EQ(profiler.init(&second, 2, &TheMask(), nullptr, 1, 4, 0, nullptr), nccl::kSuccess);
   EXPECT_EQ(second, nullptr);
   EXPECT_NE(recorded, 0);
-  EXPECT_EQ(mask, recorded);
+  EXPECT_EQ(TheMask(), recorded);
   EXPECT_EQ(profiler.finalize(first), nccl::kSuccess);
+  // Nobody is left who wants events.
+  EXPECT_EQ(TheMask(), 0);
+}
+
+// A communicator that is made while recording is off does not switch it on.
+TEST(NcclProfiler, RecordingIsSwitchedForAllCommunicatorsAtOnce) {
+  const SpoolFolder folder;
+  const OpenPlugin plugin;
+  Communicator first(plugin, 1, 4, 0);
+  TheMask() = 0;
+  Communicator second(plugin, 1, 4, 0);
+  EXPECT_EQ(TheMask(), 0);
 }
 
 TEST(NcclProfiler, WithoutAFolderNothingIsAskedFor) {
   unsetenv("PARPLAN_PASSIVE_SPOOL");
   const OpenPlugin plugin;
   Communicator communicator(plugin, 1, 4, 0);
-  EXPECT_EQ(communicator.mask(), 0);
+  EXPECT_EQ(TheMask(), 0);
   EXPECT_EQ(communicator.context(), nullptr);
   communicator.Run(Collective<EventV5>("AllReduce", 8, "ncclFloat32"), 1000);
 }

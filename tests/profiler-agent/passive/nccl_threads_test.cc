@@ -20,8 +20,8 @@ TEST(NcclProfilerThreads, CommunicatorsComeAndGoWhileOthersWork) {
     threads.emplace_back([&, t] {
       for (int round = 0; round < 8; ++round) {
         void* context = nullptr;
-        int mask = 0;
-        EXPECT_EQ(profiler.init(&context, t, &mask, nullptr, 1, 4, t, nullptr), nccl::kSuccess);
+        EXPECT_EQ(profiler.init(&context, t, &TheMask(), nullptr, 1, 4, t, nullptr),
+                  nccl::kSuccess);
         EXPECT_NE(context, nullptr);
         for (int i = 0; i < 300; ++i) {
           RunOperation(profiler, context,
@@ -41,8 +41,7 @@ TEST(NcclProfilerThreads, ChannelsOfOneOperationEndOnDifferentThreads) {
   const OpenPlugin plugin;
   const nccl::ProfilerV4& profiler = plugin.v4();
   void* context = nullptr;
-  int mask = 0;
-  ASSERT_EQ(profiler.init(&context, &mask, nullptr, 7, 1, 2, 0, nullptr), nccl::kSuccess);
+  ASSERT_EQ(profiler.init(&context, &TheMask(), nullptr, 7, 1, 2, 0, nullptr), nccl::kSuccess);
   for (int i = 0; i < 100; ++i) {
     nccl::EventV4 event = Collective<nccl::EventV4>("AllReduce", 1024, "ncclFloat32", 4);
     void* handle = nullptr;

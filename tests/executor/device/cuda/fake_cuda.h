@@ -41,7 +41,8 @@ struct FakeNccl {
   std::atomic<int> aborts_at_once = 1;
   // Operations do not return until their communicator is aborted, as where NCCL waits for others.
   std::atomic<bool> calls_block = false;
-  // Runs within every call of an operation; none if empty. Set while no call is under way.
+  // Runs within every call of an operation or a split; none if empty. Set while no call is under
+  // way.
   std::function<void()> within_call;
   // Counts of communicators of one rank, of those among them whose group has had no call, and of
   // operations given to streams, a group call as one.

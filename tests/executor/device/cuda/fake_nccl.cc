@@ -176,7 +176,21 @@ ncclComm_t Join(std::shared_ptr<Clique> clique, int rank, int size) {
   ++TheFakeNccl().made;
   // NCCL has streams of its own.
   parplan::fake::TakeQueues(2);
+  parplan::fake::TakeMemory(parplan::fake::kCommunicator);
   return comm;
+}
+
+// Runs what a test puts into calls. Returns whether the communicator lives on.
+bool TakeTime(ncclComm_t comm) {
+  if (!TheFakeNccl().within_call) return true;
+  std::unique_lock<std::mutex> lock(parplan::fake::mutex);
+  ++comm->slow_call_count;
+  lock.unlock();
+  TheFakeNccl().within_call();
+  lock.lock();
+  --comm->slow_call_count;
+  parplan::fake::changed.notify_all();
+  return !comm->is_aborted;
 }
 
 ncclResult_t Put(ncclComm_t comm, const Call& call, cudaStream_t stream) {
@@ -188,16 +202,7 @@ ncclResult_t Put(ncclComm_t comm, const Call& call, cudaStream_t stream) {
     parplan::fake::changed.notify_all();
     return ncclInternalError;
   }
-  if (TheFakeNccl().within_call) {
-    std::unique_lock<std::mutex> lock(parplan::fake::mutex);
-    ++comm->slow_call_count;
-    lock.unlock();
-    TheFakeNccl().within_call();
-    lock.lock();
-    --comm->slow_call_count;
-    parplan::fake::changed.notify_all();
-    if (comm->is_aborted) return ncclInternalError;
-  }
+  if (!TakeTime(comm)) return ncclInternalError;
   parplan::group_calls.push_back({comm, call});
   parplan::group_stream = stream;
   if (parplan::group_depth > 0) return ncclSuccess;
@@ -299,6 +304,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* state) {
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part, ncclConfig_t*) {
+  if (!TakeTime(comm)) return ncclInternalError;
   std::unique_lock<std::mutex> lock(parplan::fake::mutex);
   Clique& clique = *comm->clique;
   clique.is_used = true;
@@ -306,8 +312,12 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
   auto& choices = clique.splits[split];
   choices[comm->rank] = {color, key};
   parplan::fake::changed.notify_all();
-  parplan::fake::changed.wait(lock,
-                              [&] { return static_cast<int>(choices.size()) == clique.size; });
+  ++comm->caller_count;
+  parplan::fake::changed.wait(
+      lock, [&] { return comm->is_aborted || static_cast<int>(choices.size()) == clique.size; });
+  --comm->caller_count;
+  parplan::fake::changed.notify_all();
+  if (comm->is_aborted) return ncclInternalError;
   if (color < 0) return ncclSuccess;
   int rank = 0;
   int size = 0;

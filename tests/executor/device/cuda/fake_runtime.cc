@@ -28,6 +28,7 @@ namespace {
 struct Device {
   std::vector<std::unique_ptr<Queue>> queues;
   int taken = 0;
+  size_t taken_memory = 0;
 };
 
 std::map<int, Device> devices;
@@ -142,6 +143,8 @@ void Advance() {
   if (has_work) changed.notify_all();
 }
 
+void TakeMemory(size_t size) { devices[device].taken_memory += size; }
+
 void TakeQueues(int count) {
   for (int i = 0; i < count; ++i) NextQueue();
 }
@@ -243,8 +246,11 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, 
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  const size_t held = parplan::fake::HeldBytes(parplan::fake::device);
+  const std::lock_guard<std::mutex> lock(mutex);
   *total = parplan::fake::kMemory;
-  *free = *total - parplan::fake::kContext - parplan::fake::HeldBytes(parplan::fake::device);
+  *free = *total - parplan::fake::kContext - held -
+          parplan::fake::devices[parplan::fake::device].taken_memory;
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** data, size_t size) { return ::cudaMalloc(data, size); }

@@ -332,6 +332,46 @@ TEST_F(NcclCommunicatorTest, NoCallBeginsAfterAFailureAndAnAbortWaitsForTheLast)
   EXPECT_EQ(TheFakeNccl().ended_within_calls, 0);
 }
 
+TEST_F(NcclCommunicatorTest, AnAbortWaitsForASplitUnderWay) {
+  call_patience = absl::Hours(1);
+  OnRanks(1, [](NcclCommunicator& group, CudaQueue& queue, TestContext& job) {
+    Floats x = {1.0f};
+    // Nobody waits for it, so it is under way, and the queue fails with the group.
+    ASSERT_OK_AND_ASSIGN(const auto work, group.Start({.operation = Operation::kAllReduce,
+                                                       .type = kType,
+                                                       .count = 1,
+                                                       .send = x.data(),
+                                                       .receive = x.data()}));
+    // The split lasts until the group has failed.
+    TheFakeNccl().within_call = [&] {
+      job.Abort("the power fails");
+      while (queue.Synchronize().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    };
+    const absl::Status status = group.Split(0, 0).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the power fails"));
+    // None begins after that.
+    TheFakeNccl().within_call = [] { ADD_FAILURE() << "a call after the failure"; };
+    EXPECT_FALSE(group.Split(0, 0).ok());
+  });
+  EXPECT_EQ(TheFakeNccl().ended_within_calls, 0);
+}
+
+TEST_F(NcclCommunicatorTest, ASplitThatOthersDoNotCallEndsAtTheDeadline) {
+  OnRanks(2, [](NcclCommunicator& group, CudaQueue&, TestContext& job) {
+    if (group.rank() == 1) {
+      EXPECT_OK(job.Await("over").status());
+      return;
+    }
+    job.is_hasty = true;
+    EXPECT_THAT(group.Split(0, 0).status(),
+                StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("all/0.0")));
+    // The group cannot be used any more.
+    float number = 0.0f;
+    EXPECT_THAT(group.AllReduce(kType, &number, 1), StatusIs(absl::StatusCode::kAborted));
+    EXPECT_OK(job.Publish("over", "yes"));
+  });
+}
+
 TEST_F(NcclCommunicatorTest, AReceiveThatNobodySendsEndsWithTheJob) {
   OnRanks(2, [](NcclCommunicator& group, CudaQueue& queue, TestContext& job) {
     if (group.rank() == 1) {
@@ -390,6 +430,22 @@ TEST_F(NcclCommunicatorTest, OnlyRanksOfOneGpuGoThroughTheHost) {
     });
     EXPECT_EQ(TheFakeNccl().made, 2);
   }
+}
+
+// Predictions need what each communicator takes of a GPU; profiles carry the notes.
+TEST_F(NcclCommunicatorTest, TheDeviceNotesTheMemoryOfCommunicators) {
+  RunRanks(2, {.spin_count = 50}, [](JobFabric& fabric) {
+    ASSERT_OK_AND_ASSIGN(const auto device,
+                         CudaDevice::Open(fabric.rank(), GroupTransport::kNative));
+    EXPECT_THAT(device->Notes(), testing::IsEmpty());
+    ASSERT_OK_AND_ASSIGN(const auto pair, device->MakeGroup(fabric, "pair", {0, 1}));
+    EXPECT_THAT(device->Notes(), testing::IsEmpty());
+    EXPECT_OK(pair->Warm());
+    EXPECT_OK(pair->Warm());
+    ASSERT_OK_AND_ASSIGN(const auto part, pair->Split(0, 0));
+    EXPECT_THAT(device->Notes(), ElementsAre(AllOf(HasSubstr("2 took 12 MiB"),
+                                                   HasSubstr("6 MiB of it that of pair[0,1]"))));
+  });
 }
 
 TEST_F(NcclCommunicatorTest, TheStopwatchAndMemoryOfADevice) {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "executor/device/cuda/cuda_device.h"
 #include "executor/trainer/rank_trainer.h"
 #include "tests/executor/device/cuda/fake_cuda.h"
@@ -148,10 +149,12 @@ absl::Status RunOn(RankOfJob& job, const PlanCase& c, std::barrier<>& meeting, C
                                                {.kernels = &kernels,
                                                 .pool = &pool,
                                                 .tokens = tokens.get(),
-                                                .make_group = [&](const GroupSpec& group) {
-                                                  return device->MakeGroup(job, group.purpose,
-                                                                           group.ranks);
-                                                }}));
+                                                .make_group =
+                                                    [&](const GroupSpec& group) {
+                                                      return device->MakeGroup(job, group.purpose,
+                                                                               group.ranks);
+                                                    },
+                                                .gathers_ahead = true}));
   PARPLAN_RETURN_IF_ERROR(device->Synchronize());
   meeting.arrive_and_wait();
   const int made = TheFakeNccl().made;
