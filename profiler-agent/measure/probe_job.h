@@ -30,8 +30,9 @@ struct ProbeJobOptions {
   bool heeds_signals = false;
   // Time after which the ranks are ended; the time budget in the plan is for the ranks to keep.
   absl::Duration time_limit = absl::InfiniteDuration();
-  // Called with each line of a rank's standard error, on a thread of the job; empty: the line goes
-  // to this process's standard error, after the rank's number.
+  // Called with each line of a rank's standard error, on the job's thread, perhaps before `Start`
+  // returns; lines of 16 KiB and more come in pieces. `rank` is counted on this node, from 0.
+  // Empty: the line goes to this process's standard error, after that number.
   std::function<void(int rank, absl::string_view line)> on_line;
 };
 
@@ -39,19 +40,20 @@ struct ProbeJobOptions {
 // destructor ends those that still run, and waits for that.
 class ProbeJob : public NodeJob {
  public:
-  // Starts the ranks, as many as the plan has on this node. NOT_FOUND or PERMISSION_DENIED if the
-  // program cannot be run, UNAVAILABLE if the plan cannot be written to the temporary folder or the
-  // ranks' rendezvous not be served, FAILED_PRECONDITION if a rank cannot be bound to its core,
-  // RESOURCE_EXHAUSTED or INTERNAL if no process can be made, INVALID_ARGUMENT for no ranks.
+  // Starts the ranks, as many as the plan has on this node. NOT_FOUND, PERMISSION_DENIED or
+  // INTERNAL if the program cannot be run, UNAVAILABLE if the plan cannot be written to the
+  // temporary folder or the ranks' rendezvous not be served, FAILED_PRECONDITION if a rank cannot
+  // be bound to its core, RESOURCE_EXHAUSTED or INTERNAL if no process can be made,
+  // INVALID_ARGUMENT for no ranks.
   static absl::StatusOr<std::unique_ptr<ProbeJob>> Start(const agent::v1::ProbePlan& plan,
                                                          const ProbeJobOptions& options);
   ~ProbeJob() override;
 
-  // See NodeJob; the profile is empty if rank 0 is on another node, and ABORTED names the first
-  // rank that failed and how.
+  // See NodeJob; the profile is empty if rank 0 of the plan is on another node, and ABORTED names
+  // the first rank that failed, by its number on this node, and how.
   absl::StatusOr<v1::Profile> Wait() override;
   void Stop(const std::string& why) override { ranks_->Stop(why); }
-  // Processes of the ranks, by rank.
+  // Processes of this node's ranks, in their order.
   std::vector<pid_t> pids() const override { return ranks_->pids(); }
 
  private:

@@ -8,10 +8,11 @@
 
 namespace parplan {
 
-// Returns what the processor's kernel library, oneDNN, holds for this process alone. It is the same
-// in every program that trains, from its start on. The program itself is not counted, since layers
-// are measured by another program than the one that trains; nor are threads and message buffers
-// (some 40 KiB). 0 if oneDNN is linked statically, or if the system does not say.
+// Returns the pages of the file of the processor's kernel library, oneDNN, that this process has
+// for itself (`PrivateMemoryOf`): its data, not what it allocates. It is the same in every program
+// that trains, from its start on. The program itself is not counted, since layers are measured by
+// another program than the one that trains; nor are threads and message buffers (some 40 KiB). 0 if
+// oneDNN is linked statically, or if the system does not say. Any thread may call it.
 Bytes CpuContextMemory();
 
 }  // namespace parplan

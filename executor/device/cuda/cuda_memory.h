@@ -36,14 +36,18 @@ struct VirtualMemoryCalls {
 // its own, in which a BlockHeap places arrays, and chunks of physical memory are mapped under what
 // it uses. Pools of the driver (cudaMallocAsync) need up to 8.6 % more in training that
 // recomputes, since their pieces do not join (docs/measurements/gpu.md).
-// If the driver has no chunk left, all that are unused go back to the driver, and the allocation is
-// tried once more; memory that others take of the driver (scratch memory, cuDNN's workspace, NCCL's
-// groups) gets none of the unused chunks. Where a GPU has no virtual memory: cudaMalloc and
-// cudaFree, which wait for the device. Allocate: RESOURCE_EXHAUSTED without memory, else INTERNAL.
+//
+// If the driver has no chunk left, `Allocate` waits for the stream, gives all unused chunks back to
+// the driver, and tries once more; memory that others take of the driver (scratch memory, cuDNN's
+// workspace, NCCL's groups) gets none of the unused chunks. Where the GPU has no virtual memory, or
+// the driver no addresses: cudaMalloc and cudaFree, which wait for the device. Allocate:
+// RESOURCE_EXHAUSTED without memory or without addresses (twice the GPU's memory for each
+// lifetime), else INTERNAL.
 // Used by the thread of the device.
 class CudaMemory : public DeviceMemory {
  public:
-  // `stream` outlives the memory; `device` is its GPU. Returns the errors of CudaStatus.
+  // `device` is the thread's current GPU, now and in every call; `stream` is its, and outlives the
+  // memory. Returns the errors of CudaStatus.
   static absl::StatusOr<std::unique_ptr<CudaMemory>> Create(int device, cudaStream_t stream);
   ~CudaMemory() override;
 

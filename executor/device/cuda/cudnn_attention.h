@@ -15,8 +15,10 @@
 
 namespace parplan::cuda {
 
-// Returns the version of cuDNN as it counts them, 91900 for 9.19.0; 0 with the reason in `reason`
-// if it cannot be loaded or the plugin was built without its frontend. Any thread may call it.
+// Returns the version of cuDNN 9 as it counts them, 91900 for 9.19.0, and empties `reason`; 0 with
+// the reason if libcudnn.so.9 cannot be loaded or the plugin was built without its frontend. The
+// library stays loaded. Any thread may call it, but the first call sets variables of the frontend
+// (CUDNN_FRONTEND_...) in the process's environment, which no other thread may read meanwhile.
 int64_t CudnnVersion(std::string& reason);
 
 // Makes attention through cuDNN on `stream` of the thread's current device. Null with the reason in

@@ -39,10 +39,11 @@ __device__ __forceinline__ uint32_t Join(Bfloat16 low, Bfloat16 high) {
          static_cast<uint32_t>(__bfloat16_as_ushort(high)) << 16;
 }
 
-// Computes c += a b on a warp: a is 16 x 16, b 16 x 8, c 16 x 8 (PTX, mma.m16n8k16). With g = lane
-// / 4 and t = lane % 4, a lane holds two elements each of a at [g][2t], [g + 8][2t], [g][2t + 8]
-// and [g + 8][2t + 8], and of b at [2t][g] and [2t + 8][g]; of c it holds [g][2t], [g][2t + 1] and
-// the same columns of row g + 8.
+// Computes c += a b on a warp, all of whose lanes call it: a is 16 x 16, b 16 x 8, c 16 x 8 (PTX,
+// mma.m16n8k16; compute capability 8.0). With g = lane / 4 and t = lane % 4, a lane holds pairs
+// (`Join`) of a that go along a row from [g][2t], [g + 8][2t], [g][2t + 8] and [g + 8][2t + 8], and
+// pairs of b that go down a column from [2t][g] and [2t + 8][g]; of c it holds [g][2t], [g][2t + 1]
+// and the same columns of row g + 8.
 __device__ __forceinline__ void MultiplyTiles(float (&c)[4], const uint32_t (&a)[4],
                                               const uint32_t (&b)[2]) {
   asm volatile(

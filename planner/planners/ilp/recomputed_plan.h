@@ -21,13 +21,14 @@ namespace parplan {
 // better plan is the answer. If no number is enough, all layers that may recompute do, at the level
 // that needs less memory. Without `per-layer`, either all transformer layers recompute or none.
 //
-// Once `control` says that the search must stop, it goes on only until a plan fits: then more
-// layers than necessary may recompute, and the second level is not tried.
+// Once `control` says that the search must stop, a plan that fits is enough: more layers than
+// necessary may recompute, and the second level (kFull, after kSelective) is tried only if the
+// first has no plan that fits.
 //
-// REQUIRES: one stage, and no layer recomputes, which is not checked. Returns nothing if no layer
-// may recompute and the plan does not fit. A layer that would keep no less does not recompute,
-// unless all must. So the plan that comes back need not fit. O(log(layers)) evaluations for each
-// level.
+// REQUIRES: one stage, and no layer recomputes, which is not checked. A layer that would keep no
+// less does not recompute, unless all must. Returns nothing if the plan does not fit and no layer
+// is left that may recompute. The plan that comes back need not fit. More layers are taken to need
+// no more memory, which is not checked. O(log(layers)) evaluations for each level.
 std::optional<Plan> RecomputedToFit(const PlanningProblem& problem, const CostModel& costs,
                                     const Plan& plan, Bytes usable, PlanEvaluator& evaluator,
                                     const SearchControl& control);
