@@ -116,7 +116,7 @@ const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
       .keeps_outputs = facts.keeps_outputs,
       .extra_communicator_count = facts.extra_communicator_count,
       .gradient_bucket = setting_.costs().runtime().gradient_bucket,
-      .joins_passes = keeps_ == FrontKeeps::kForwardBackward,
+      .joins_passes = keeps_ != FrontKeeps::kAll,
       .ignores_sync = keeps_ == FrontKeeps::kForwardBackward && (stage > 0 || is_all),
       .first_layout_matters = stage > 0,
       .last_layout_matters = stage + 1 < setting_.depth()};
@@ -151,7 +151,7 @@ FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const 
                   limits.work * kAhead};
   StageFront front;
   double bound = 0.0;
-  if (keeps_ == FrontKeeps::kForwardBackward) {
+  if (keeps_ != FrontKeeps::kAll) {
     bound = StageBound(setting_.table(), question, setting_.budget(),
                        {1.0, 1.0, question.sync_share, kInfinity});
   }
@@ -174,7 +174,7 @@ FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const 
     add(count, 1.0, entry.limits.work);
     front = SolveStage(setting_.table(), question, setting_.budget(), cuts, allowed_, meter);
   }
-  if (keeps_ == FrontKeeps::kForwardBackward && grain_ == 0.0) {
+  if (keeps_ != FrontKeeps::kAll && grain_ == 0.0) {
     for (StageChoice& choice : front.choices) SumTimes(setting_.table(), question.runs, choice);
   }
   entry.least_in_flight = question.in_flight_micro_batch_count;
