@@ -528,7 +528,11 @@ CandidateVisit BestFirstSearch::VisitOne(const ExactCandidate& candidate,
     // quickly first.
     const bool is_quick = !interleaves && candidate.state == ExactCandidate::State::kBounded &&
                           space_.problem().model().layer_count() < kManyLayers;
-    const auto search = interleaves ? SearchInterleaved : is_quick ? TryPipeline : SearchPipeline;
+    const bool was_tried = candidate.state == ExactCandidate::State::kTried;
+    const auto search = interleaves ? SearchInterleaved
+                        : is_quick  ? TryPipeline
+                        : was_tried ? SearchTriedPipeline
+                                    : SearchPipeline;
     PipelineOutcome outcome =
         search(space_, costs_, table, candidate.pipeline, cutoff, wanted_, meter);
     visited.bound = outcome.bound;

@@ -61,6 +61,29 @@ void DropExcludedOptions(const std::vector<double>& bounds, FrontCase& front_cas
   }
 }
 
+// Removes options that no assignment within the cuts uses, whatever its memory: those that exceed a
+// limit even if every other layer takes the cheapest option. Removes all if nothing is within a
+// cut. Cases have better bounds, but each of them would look at every option several times.
+void DropSlowOptions(TickStage& stage) {
+  const std::vector<double> layer_counts = LayerCounts(stage);
+  std::vector<double> least(stage.options.size());
+  for (const LinearCut& cut : stage.cuts) {
+    const PricedCut free = {cut, 0.0};
+    double bound = 0.0;
+    for (size_t kind = 0; kind < stage.options.size(); ++kind) {
+      least[kind] = LeastCost(free, stage.options[kind]);
+      bound += least[kind] * layer_counts[kind];
+    }
+    // Sums in another order may come out slightly larger.
+    bound *= 1.0 - 1e-12;
+    for (size_t kind = 0; kind < stage.options.size(); ++kind) {
+      const double limit = cut.limit - bound + least[kind];
+      std::erase_if(stage.options[kind],
+                    [&](const auto& option) { return free.Cost(option.cost) > limit; });
+    }
+  }
+}
+
 // Sorts options by their cost under the tightest cut, cheapest first.
 void Sort(const std::vector<double>& bounds, FrontCase& front_case) {
   size_t tightest = 0;
@@ -320,6 +343,20 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
       moves.push_back(transition.is_finite() ? scale.ToTicks(transition * 0.5) : TickStage::kNever);
     }
   }
+  const double ticks_per_second = 1.0 / scale.ToSeconds(1).value();
+  for (const LinearCut& cut : cuts) {
+    if (cut.limit == kInfinity) continue;
+    LinearCut added = cut;
+    // Passes are joined in `forward`, but transitions are still half forward and half backward.
+    if (stage.joins_passes) added.backward = cut.forward;
+    // Half a tick per layer and transition, plus rounding of sums of priced bytes in double.
+    const double rounding = (cut.forward + cut.backward + cut.sync) * 2.0 * (layer_count + 1.0) +
+                            std::abs(cut.limit) * ticks_per_second * 1e-12;
+    added.limit = cut.limit * ticks_per_second + rounding;
+    ticks.cuts.push_back(added);
+  }
+  if (ticks.cuts.empty()) ticks.cuts.push_back({1.0, 1.0, 1.0, whole * 4.0 * ticks_per_second});
+  DropSlowOptions(ticks);
   ticks.shortest_half_resharding.resize(stage.kinds.size());
   for (size_t run = 1; run < stage.runs.size(); ++run) {
     std::vector<double>& shortest = ticks.shortest_half_resharding[stage.runs[run].kind];
@@ -343,19 +380,6 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
       time = std::min(time, scale.ToTicks(known.time));
     }
   }
-  const double ticks_per_second = 1.0 / scale.ToSeconds(1).value();
-  for (const LinearCut& cut : cuts) {
-    if (cut.limit == kInfinity) continue;
-    LinearCut added = cut;
-    // Passes are joined in `forward`, but transitions are still half forward and half backward.
-    if (stage.joins_passes) added.backward = cut.forward;
-    // Half a tick per layer and transition, plus rounding of sums of priced bytes in double.
-    const double rounding = (cut.forward + cut.backward + cut.sync) * 2.0 * (layer_count + 1.0) +
-                            std::abs(cut.limit) * ticks_per_second * 1e-12;
-    added.limit = cut.limit * ticks_per_second + rounding;
-    ticks.cuts.push_back(added);
-  }
-  if (ticks.cuts.empty()) ticks.cuts.push_back({1.0, 1.0, 1.0, whole * 4.0 * ticks_per_second});
   return ticks;
 }
 

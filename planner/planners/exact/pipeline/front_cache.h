@@ -91,6 +91,8 @@ class FrontCache {
   struct Entry {
     int64_t least_in_flight = 1;
     int64_t max_in_flight = 1;
+    // `StageBound` with `least_in_flight`, if the relaxation has one; else below 0.
+    double bound = -1.0;
     StageLimits limits;
     std::unique_ptr<const StageFront> front;
   };
@@ -98,8 +100,9 @@ class FrontCache {
   // last, and the result of `NeighbourRange` (0 if it does not matter).
   using Key = std::tuple<std::vector<DefinitionRun>, bool, int, bool, bool, double>;
 
-  Entry Solve(StageQuestion question, double range, const StageLimits& limits, SearchMeter& meter);
-  StageFront SolveForwardBackward(StageQuestion question, double range, double bound,
+  Entry Solve(StageQuestion question, double range, double bound, const StageLimits& limits,
+              SearchMeter& meter);
+  StageFront SolveForwardBackward(const StageQuestion& question, double range, double bound,
                                   double& cutoff, SearchMeter& meter);
   // Returns the most, in seconds, that other layouts at the ends of the stage can save in messages;
   // infinite if some may not be neighbours.
