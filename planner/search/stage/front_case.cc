@@ -14,6 +14,9 @@ namespace {
 
 using Options = std::vector<TickStage::Option>;
 
+// Share of a cut that options may exceed it by before they are excluded in seconds.
+constexpr double kRoomOfCuts = 1e-9;
+
 // Returns [kind] the number of layers.
 std::vector<double> LayerCounts(const TickStage& stage) {
   std::vector<double> counts(stage.options.size(), 0.0);
@@ -57,29 +60,6 @@ void DropExcludedOptions(const std::vector<double>& bounds, FrontCase& front_cas
       const PricedCut& cut = front_case.cuts[index];
       const double limit = cut.cut.limit - bounds[index] + LeastCost(cut, options);
       std::erase_if(options, [&](const auto& option) { return cut.Cost(option.cost) > limit; });
-    }
-  }
-}
-
-// Removes options that no assignment within the cuts uses, whatever its memory: those that exceed a
-// limit even if every other layer takes the cheapest option. Removes all if nothing is within a
-// cut. Cases have better bounds, but each of them would look at every option several times.
-void DropSlowOptions(TickStage& stage) {
-  const std::vector<double> layer_counts = LayerCounts(stage);
-  std::vector<double> least(stage.options.size());
-  for (const LinearCut& cut : stage.cuts) {
-    const PricedCut free = {cut, 0.0};
-    double bound = 0.0;
-    for (size_t kind = 0; kind < stage.options.size(); ++kind) {
-      least[kind] = LeastCost(free, stage.options[kind]);
-      bound += least[kind] * layer_counts[kind];
-    }
-    // Sums in another order may come out slightly larger.
-    bound *= 1.0 - 1e-12;
-    for (size_t kind = 0; kind < stage.options.size(); ++kind) {
-      const double limit = cut.limit - bound + least[kind];
-      std::erase_if(stage.options[kind],
-                    [&](const auto& option) { return free.Cost(option.cost) > limit; });
     }
   }
 }
@@ -294,15 +274,55 @@ std::optional<FrontCase> MakeCase(const TickStage& stage, const std::vector<doub
   return front_case;
 }
 
+// Returns [kind] the options that may be part of an assignment within the cuts, whatever its
+// memory: not those that exceed a limit even if every other layer takes the cheapest option. None
+// at all if nothing is within a cut. Cases have better bounds, but each looks at its options
+// several times.
+std::vector<std::vector<const FrontOption*>> OptionsWithin(const FrontStage& stage,
+                                                           absl::Span<const LinearCut> cuts) {
+  std::vector<std::vector<const FrontOption*>> within(stage.kinds.size());
+  for (size_t kind = 0; kind < stage.kinds.size(); ++kind) {
+    within[kind].reserve(stage.kinds[kind].options.size());
+    for (const FrontOption& option : stage.kinds[kind].options) within[kind].push_back(&option);
+  }
+  std::vector<double> layer_counts(stage.kinds.size(), 0.0);
+  for (const FrontRun& run : stage.runs) layer_counts[run.kind] += run.layer_count;
+  std::vector<double> least(stage.kinds.size());
+  for (const LinearCut& cut : cuts) {
+    if (cut.limit == kInfinity) continue;
+    // Options with joined passes have both in `forward`.
+    const auto cost = [&cut](const FrontOption* option) {
+      return cut.forward * option->forward.value() + cut.backward * option->backward.value() +
+             cut.sync * option->sync.value();
+    };
+    double bound = 0.0;
+    for (size_t kind = 0; kind < within.size(); ++kind) {
+      least[kind] = kInfinity;
+      for (const FrontOption* const option : within[kind]) {
+        least[kind] = std::min(least[kind], cost(option));
+      }
+      bound += least[kind] * layer_counts[kind];
+    }
+    // More room than rounding to ticks takes: what is left is excluded by the cuts in ticks.
+    const double room = cut.limit + std::abs(cut.limit) * kRoomOfCuts - bound;
+    for (size_t kind = 0; kind < within.size(); ++kind) {
+      std::erase_if(within[kind],
+                    [&](const FrontOption* option) { return cost(option) > room + least[kind]; });
+    }
+  }
+  return within;
+}
+
 }  // namespace
 
 TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
+  const std::vector<std::vector<const FrontOption*>> within = OptionsWithin(stage, cuts);
   // The largest sum of any assignment.
   std::vector<double> longest(stage.kinds.size(), 0.0);
   for (size_t kind = 0; kind < stage.kinds.size(); ++kind) {
-    for (const FrontOption& option : stage.kinds[kind].options) {
+    for (const FrontOption* const option : within[kind]) {
       longest[kind] =
-          std::max(longest[kind], (option.forward + option.backward + option.sync).value());
+          std::max(longest[kind], (option->forward + option->backward + option->sync).value());
     }
     double move = 0.0;
     for (Seconds transition : stage.kinds[kind].transitions) {
@@ -316,6 +336,7 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
     whole += longest[run.kind] * run.layer_count;
     layer_count += run.layer_count;
   }
+  for (const KnownTime& known : stage.known) whole = std::max(whole, known.time.value());
   const TickScale scale(Seconds::Of(whole));
 
   TickStage ticks;
@@ -327,19 +348,19 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
   ticks.first_layout_matters = stage.first_layout_matters;
   ticks.last_layout_matters = stage.last_layout_matters;
   for (Bytes bytes : stage.output_held) ticks.output_bytes.push_back(bytes.count());
-  for (const FrontKind& kind : stage.kinds) {
+  for (size_t kind = 0; kind < stage.kinds.size(); ++kind) {
     Options& options = ticks.options.emplace_back();
-    for (const FrontOption& option : kind.options) {
-      options.push_back({.option = option.option,
-                         .layout = option.layout,
-                         .cost = {scale.ToTicks(option.forward), scale.ToTicks(option.backward),
-                                  scale.ToTicks(option.sync), option.held.count(),
-                                  option.step_held.count(), option.step_held_with_bucket.count()},
-                         .transient = option.transient.count(),
-                         .budget = option.budget.count()});
+    for (const FrontOption* const option : within[kind]) {
+      options.push_back({.option = option->option,
+                         .layout = option->layout,
+                         .cost = {scale.ToTicks(option->forward), scale.ToTicks(option->backward),
+                                  scale.ToTicks(option->sync), option->held.count(),
+                                  option->step_held.count(), option->step_held_with_bucket.count()},
+                         .transient = option->transient.count(),
+                         .budget = option->budget.count()});
     }
     std::vector<int64_t>& moves = ticks.half_resharding.emplace_back();
-    for (Seconds transition : kind.transitions) {
+    for (Seconds transition : stage.kinds[kind].transitions) {
       moves.push_back(transition.is_finite() ? scale.ToTicks(transition * 0.5) : TickStage::kNever);
     }
   }
@@ -356,7 +377,6 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
     ticks.cuts.push_back(added);
   }
   if (ticks.cuts.empty()) ticks.cuts.push_back({1.0, 1.0, 1.0, whole * 4.0 * ticks_per_second});
-  DropSlowOptions(ticks);
   ticks.shortest_half_resharding.resize(stage.kinds.size());
   for (size_t run = 1; run < stage.runs.size(); ++run) {
     std::vector<double>& shortest = ticks.shortest_half_resharding[stage.runs[run].kind];
