@@ -196,15 +196,29 @@ bool NowhereWorse(const TickStage::Option& a, const TickStage::Option& b) {
 
 // Removes dominated options; among equal ones of a layout, all but the first.
 void DropDominated(Options& options) {
+  // Options of one layout one after the other, each in their order.
+  std::vector<int> order(options.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return options[a].layout < options[b].layout; });
+  std::vector<char> is_dominated(options.size(), 0);
+  for (size_t begin = 0; begin < order.size();) {
+    size_t end = begin;
+    while (end < order.size() && options[order[end]].layout == options[order[begin]].layout) ++end;
+    for (size_t index = begin; index < end; ++index) {
+      const TickStage::Option& option = options[order[index]];
+      char& is_worse = is_dominated[order[index]];
+      for (size_t other = begin; other < end && is_worse == 0; ++other) {
+        const TickStage::Option& better = options[order[other]];
+        is_worse = other != index && NowhereWorse(better, option) &&
+                   (other < index || !NowhereWorse(option, better));
+      }
+    }
+    begin = end;
+  }
   Options kept;
   for (size_t index = 0; index < options.size(); ++index) {
-    const TickStage::Option& option = options[index];
-    bool is_dominated = false;
-    for (size_t other = 0; other < options.size() && !is_dominated; ++other) {
-      is_dominated = other != index && NowhereWorse(options[other], option) &&
-                     (other < index || !NowhereWorse(option, options[other]));
-    }
-    if (!is_dominated) kept.push_back(option);
+    if (is_dominated[index] == 0) kept.push_back(options[index]);
   }
   options = std::move(kept);
 }

@@ -54,15 +54,16 @@ std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference, int f
   const FrontRun& layers = stage.runs[run];
   const TickStage::Option& option = Option(run, reference);
   const std::vector<int> any = {-1};
-  const std::vector<int> own = {option.layout};
+  // What the run can begin or end with: the layout of the reference, or of a layer that may change.
+  std::vector<int> reachable;
+  for (const int layout : walks_[layers.kind].layouts()) {
+    const bool may_change = layers.layer_count > 1 && end_of_layout_[layout] > first_change;
+    if (layout == option.layout || may_change) reachable.push_back(layout);
+  }
   const bool is_last = run + 1 == static_cast<int>(stage.runs.size());
-  const auto ends = [&](bool matters) -> const std::vector<int>& {
-    if (!matters) return any;
-    return layers.layer_count == 1 ? own : walks_[layers.kind].layouts();
-  };
-  const std::vector<int>& begins_with = ends(run > 0 || stage.first_layout_matters);
+  const std::vector<int>& begins_with = run > 0 || stage.first_layout_matters ? reachable : any;
   const std::vector<int>& ends_with =
-      ends(!is_last || stage.last_layout_matters || case_.has_output);
+      !is_last || stage.last_layout_matters || case_.has_output ? reachable : any;
   std::vector<Label> labels;
   for (Label label : labels_) {
     label.sum.Add(option.cost, layers.layer_count);
@@ -84,10 +85,7 @@ std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference, int f
       (stage.joins_passes ? begun.sum.forward : begun.sum.backward) += half_resharding;
       for (int end : ends_with) {
         begun.end_layout = end;
-        if (CanEnd(run, reference, first_change, begun) &&
-            !ExceedsCuts(run, reference, begun, first_change)) {
-          labels.push_back(begun);
-        }
+        if (!ExceedsCuts(run, reference, begun, first_change)) labels.push_back(begun);
       }
       if (!meter_.Work(kWorkOfLabel * static_cast<int64_t>(ends_with.size()))) return labels;
     }
