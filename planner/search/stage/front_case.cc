@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "planner/search/base/search_numbers.h"
@@ -196,31 +198,35 @@ bool NowhereWorse(const TickStage::Option& a, const TickStage::Option& b) {
 
 // Removes dominated options; among equal ones of a layout, all but the first.
 void DropDominated(Options& options) {
-  // Options of one layout one after the other, each in their order.
+  // Options of one layout one after the other, and each behind all that dominate it. Dominance is
+  // transitive, so each is compared with those that are kept.
+  const auto rank = [&options](int index) {
+    const TickStage::Option& option = options[index];
+    const FrontSum& cost = option.cost;
+    return std::tuple(option.layout, cost.forward + cost.backward + cost.sync, cost.bytes,
+                      cost.step_bytes, cost.step_bytes_with_bucket, option.transient,
+                      -option.budget, index);
+  };
   std::vector<int> order(options.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return options[a].layout < options[b].layout; });
-  std::vector<char> is_dominated(options.size(), 0);
-  for (size_t begin = 0; begin < order.size();) {
-    size_t end = begin;
-    while (end < order.size() && options[order[end]].layout == options[order[begin]].layout) ++end;
-    for (size_t index = begin; index < end; ++index) {
-      const TickStage::Option& option = options[order[index]];
-      char& is_worse = is_dominated[order[index]];
-      for (size_t other = begin; other < end && is_worse == 0; ++other) {
-        const TickStage::Option& better = options[order[other]];
-        is_worse = other != index && NowhereWorse(better, option) &&
-                   (other < index || !NowhereWorse(option, better));
-      }
+  std::sort(order.begin(), order.end(), [&rank](int a, int b) { return rank(a) < rank(b); });
+  std::vector<int> kept;
+  size_t first_of_layout = 0;
+  for (const int index : order) {
+    const TickStage::Option& option = options[index];
+    if (!kept.empty() && options[kept.back()].layout != option.layout) {
+      first_of_layout = kept.size();
     }
-    begin = end;
+    if (std::none_of(kept.begin() + static_cast<std::ptrdiff_t>(first_of_layout), kept.end(),
+                     [&](int other) { return NowhereWorse(options[other], option); })) {
+      kept.push_back(index);
+    }
   }
-  Options kept;
-  for (size_t index = 0; index < options.size(); ++index) {
-    if (is_dominated[index] == 0) kept.push_back(options[index]);
-  }
-  options = std::move(kept);
+  std::sort(kept.begin(), kept.end());
+  Options remaining;
+  remaining.reserve(kept.size());
+  for (const int index : kept) remaining.push_back(options[index]);
+  options = std::move(remaining);
 }
 
 // Drops the memory constraints that cannot bind.

@@ -41,6 +41,7 @@ void FrontSearch::AddRun(int run) {
   std::vector<Label> finished;
   const auto option_count = static_cast<int>(case_.options[case_.stage->runs[run].kind].size());
   CompareNextResharding(run);
+  FindLeastCosts(run);
   for (int reference = 0; reference < option_count; ++reference) {
     AddReference(run, reference, finished);
     if (meter_.stopped()) return;
@@ -75,6 +76,17 @@ std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference, int f
     label.count = layers.layer_count;
     const int before = label.last_layout;
     label.last_layout = -1;
+    // Most pairs of a first and a last layout exceed the cuts by one of the two.
+    std::vector<int> ends;
+    for (const int end : ends_with) {
+      label.end_layout = end;
+      if (begins_with.size() == 1 || !ExceedsCuts(run, reference, label, first_change)) {
+        ends.push_back(end);
+      }
+    }
+    if (!meter_.Work(kWorkOfLabel * static_cast<int64_t>(ends_with.size()))) return labels;
+    label.end_layout = -1;
+    if (ends.empty()) continue;
     for (int begin : begins_with) {
       const int64_t half_resharding =
           run == 0 ? 0 : stage.half_resharding[layers.kind][before * stage.layout_count + begin];
@@ -83,11 +95,12 @@ std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference, int f
       begun.begin_layout = begin;
       begun.sum.forward += half_resharding;
       (stage.joins_passes ? begun.sum.forward : begun.sum.backward) += half_resharding;
-      for (int end : ends_with) {
+      if (ends.size() > 1 && ExceedsCuts(run, reference, begun, first_change)) continue;
+      for (const int end : ends) {
         begun.end_layout = end;
         if (!ExceedsCuts(run, reference, begun, first_change)) labels.push_back(begun);
       }
-      if (!meter_.Work(kWorkOfLabel * static_cast<int64_t>(ends_with.size()))) return labels;
+      if (!meter_.Work(kWorkOfLabel * static_cast<int64_t>(ends.size()))) return labels;
     }
   }
   return labels;
