@@ -55,7 +55,7 @@ std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference, int f
   const FrontRun& layers = stage.runs[run];
   const TickStage::Option& option = Option(run, reference);
   const std::vector<int> any = {-1};
-  // What the run can begin or end with: the layout of the reference, or of a layer that may change.
+  // The run begins and ends with the layout of the reference, or of a layer that may change.
   std::vector<int> reachable;
   for (const int layout : walks_[layers.kind].layouts()) {
     const bool may_change = layers.layer_count > 1 && end_of_layout_[layout] > first_change;

@@ -24,7 +24,7 @@ constexpr double kMaxExcess = 100.0;
 constexpr double kGrains[] = {1.0 / 32, 1.0 / 256, 1.0 / 2048, 1.0 / 8192, 0.0};
 // The same for a quick search.
 constexpr double kDiveGrain = 1.0 / 256;
-// Where the best plan by rounded times takes longer than the bound by more than so many grains, the
+// If the best plan by rounded times takes longer than the bound by more than so many grains, the
 // bound lacks something else, and later searches let every stage synchronise.
 constexpr double kLooseGrains = 2.0;
 // Share of a grain that a move between layouts of one class may take.
@@ -190,7 +190,7 @@ int64_t MaskSearch::RunCount() const {
 
 MaskSearch::Relaxed MaskSearch::SearchRelaxed(FrontCache& fronts, double cutoff, int wanted,
                                               PlanList& plans, double& lower, double& found) {
-  // Where every stage synchronises, what the bound lacked is a multiple of the grain.
+  // If every stage synchronises, the bound before lacked a multiple of the grain.
   WindowGrowth window(std::max(
       kFirstStepExcess, fronts.keeps() == FrontKeeps::kForwardBackwardSync ? fronts.grain() : 0.0));
   const double first = lower;
