@@ -30,11 +30,6 @@ constexpr int kFewestInGroup = 3;
 // Questions to `should_stop` between two reports of progress within one round: a report every 5 to
 // 40 ms.
 constexpr int64_t kQuestionsBetweenReports = 4;
-// States expanded after which partitions that are not listed are searched for a first time, before
-// all others are proved. Their plans are rarely the fastest, but where they are, they close most
-// candidates of one stage a device, which may take a hundred times as long. Dense models are mostly
-// proved with fewer states.
-constexpr int64_t kStatesBeforeUneven = 20'000;
 // Tables of options for the bounds of partitions that are not listed.
 constexpr int64_t kUnevenTables = 32;
 
@@ -181,15 +176,11 @@ void BestFirstSearch::Run() {
     for (const size_t index : round) {
       if (candidates_[index].state != ExactCandidate::State::kSearched) queue.Put(index);
     }
-    if (may_look_early && meter_.expanded_state_count() - states_before >= kStatesBeforeUneven) {
-      may_look_early = false;
-      // Only plans are wanted now: the search at the end looks at the candidates in the same order
-      // as `Prove`, which says whether this function finds a faster plan.
-      std::vector<ExactCandidate> listed = uneven_;
-      SearchUneven(LimitsOfRun());
-      uneven_ = std::move(listed);
-    }
     Seed();
+    if (may_look_early && meter_.expanded_state_count() - states_before >= states_before_uneven_) {
+      may_look_early = false;
+      LookEarly();
+    }
     Report(0);
     if (IsEnough()) return;
   }
@@ -207,9 +198,22 @@ BestFirstSearch::UnevenLimits BestFirstSearch::LimitsOfRun() const {
           .ends_with_bound = true};
 }
 
+void BestFirstSearch::LookEarly() {
+  // The search at the end, which has the bounds too, looks at the candidates in the same order as
+  // `Prove`, which says whether `Run` finds a faster plan.
+  std::vector<ExactCandidate> listed = uneven_;
+  UnevenLimits limits = LimitsOfRun();
+  limits.ends_with_plans = true;
+  SearchUneven(limits);
+  uneven_ = std::move(listed);
+}
+
 void BestFirstSearch::RunUneven() {
   const int64_t effort = meter_.effort();
-  SearchUneven({.max_tables = 8 * effort, .max_looked = 2, .max_looks_of_candidate = 64 * effort});
+  SearchUneven({.max_tables = 8 * effort,
+                .max_looked = 2,
+                .max_looks_of_candidate = 64 * effort,
+                .ends_with_plans = true});
 }
 
 void BestFirstSearch::Reopen() {
@@ -234,8 +238,7 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
       return;
     }
     const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
-    // Only bounds are left to find.
-    if (looked_count == limits.max_looked && !limits.ends_with_bound) return;
+    if (looked_count == limits.max_looked && limits.ends_with_plans) return;
     tables.insert(key);
     if (static_cast<int64_t>(tables.size()) > limits.max_tables) return;
     if (!tables_.Prepare(space_, costs_, {key}, control_)) return meter_.Stop(SearchLimit::kTime);
@@ -528,7 +531,11 @@ CandidateVisit BestFirstSearch::VisitOne(const ExactCandidate& candidate,
     // quickly first.
     const bool is_quick = !interleaves && candidate.state == ExactCandidate::State::kBounded &&
                           space_.problem().model().layer_count() < kManyLayers;
-    const auto search = interleaves ? SearchInterleaved : is_quick ? TryPipeline : SearchPipeline;
+    const bool was_tried = candidate.state == ExactCandidate::State::kTried;
+    const auto search = interleaves ? SearchInterleaved
+                        : is_quick  ? TryPipeline
+                        : was_tried ? SearchTriedPipeline
+                                    : SearchPipeline;
     PipelineOutcome outcome =
         search(space_, costs_, table, candidate.pipeline, cutoff, wanted_, meter);
     visited.bound = outcome.bound;

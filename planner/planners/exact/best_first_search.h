@@ -96,6 +96,9 @@ class BestFirstSearch {
   void set_ceiling(Seconds bound) { ceiling_ = bound; }
   // Takes visits from `visits` and records new ones in it. Null, which is the default, for none.
   void set_visits(VisitCache* visits);
+  // Makes `Run` search partitions that are not listed for a first time after `count` states instead
+  // of the number that it has for all questions. For tests.
+  void set_states_before_uneven(int64_t count) { states_before_uneven_ = count; }
   // Prevents the search from asking other methods for a first plan.
   void DisableSeeding() { was_seeded_ = true; }
   // Reports progress while another search works on a part of the question, of which it has expanded
@@ -198,12 +201,19 @@ class BestFirstSearch {
     // Whether to end when the candidate of the least bound has been searched: no bound of the whole
     // question can be found then.
     bool ends_with_bound = false;
+    // Whether to end when plans of `max_looked` candidates have been simulated: only bounds are
+    // left to find then.
+    bool ends_with_plans = false;
   };
   // Bounds and searches interleaved plans with partitions that are not listed, the candidate of the
   // least bound first, until a limit is reached.
   void SearchUneven(const UnevenLimits& limits);
   // Returns the limits of `Run`.
   UnevenLimits LimitsOfRun() const;
+  // Searches such plans before the rest, for a plan that closes other candidates. It looks at the
+  // candidates that the search at the end would look at, in the same order, with a cutoff that is
+  // not lower, and leaves them as they were.
+  void LookEarly();
   // Searches interleaved plans with groups of more micro-batches than the pipeline degree, the
   // candidate of the least bound first, until none can be better than the incumbent or the work
   // that is allowed for all of them is done.
@@ -239,6 +249,11 @@ class BestFirstSearch {
   absl::flat_hash_map<TableCache::Key, Group> groups_;
   bool listed_all_ = false;
   bool was_seeded_ = false;
+  // States expanded after which partitions that are not listed are searched for a first time,
+  // before all others are proved. Their plans are rarely the fastest, but where they are, they
+  // close most candidates of one stage a device, which may take a hundred times as long. Dense
+  // models are mostly proved with fewer states.
+  int64_t states_before_uneven_ = 20'000;
   Seconds enough_ = Seconds::Infinite();
   Seconds ceiling_ = Seconds::Infinite();
   VisitCache* visits_ = nullptr;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "planner/search/base/search_numbers.h"
@@ -13,6 +15,9 @@ namespace parplan {
 namespace {
 
 using Options = std::vector<TickStage::Option>;
+
+// Share of a cut that options may exceed it by before they are excluded in seconds.
+constexpr double kRoomOfCuts = 1e-9;
 
 // Returns [kind] the number of layers.
 std::vector<double> LayerCounts(const TickStage& stage) {
@@ -193,17 +198,35 @@ bool NowhereWorse(const TickStage::Option& a, const TickStage::Option& b) {
 
 // Removes dominated options; among equal ones of a layout, all but the first.
 void DropDominated(Options& options) {
-  Options kept;
-  for (size_t index = 0; index < options.size(); ++index) {
+  // Options of one layout one after the other, and each behind all that dominate it. Dominance is
+  // transitive, so each is compared with those that are kept.
+  const auto rank = [&options](int index) {
     const TickStage::Option& option = options[index];
-    bool is_dominated = false;
-    for (size_t other = 0; other < options.size() && !is_dominated; ++other) {
-      is_dominated = other != index && NowhereWorse(options[other], option) &&
-                     (other < index || !NowhereWorse(option, options[other]));
+    const FrontSum& cost = option.cost;
+    return std::tuple(option.layout, cost.forward + cost.backward + cost.sync, cost.bytes,
+                      cost.step_bytes, cost.step_bytes_with_bucket, option.transient,
+                      -option.budget, index);
+  };
+  std::vector<int> order(options.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&rank](int a, int b) { return rank(a) < rank(b); });
+  std::vector<int> kept;
+  size_t first_of_layout = 0;
+  for (const int index : order) {
+    const TickStage::Option& option = options[index];
+    if (!kept.empty() && options[kept.back()].layout != option.layout) {
+      first_of_layout = kept.size();
     }
-    if (!is_dominated) kept.push_back(option);
+    if (std::none_of(kept.begin() + static_cast<std::ptrdiff_t>(first_of_layout), kept.end(),
+                     [&](int other) { return NowhereWorse(options[other], option); })) {
+      kept.push_back(index);
+    }
   }
-  options = std::move(kept);
+  std::sort(kept.begin(), kept.end());
+  Options remaining;
+  remaining.reserve(kept.size());
+  for (const int index : kept) remaining.push_back(options[index]);
+  options = std::move(remaining);
 }
 
 // Drops the memory constraints that cannot bind.
@@ -271,15 +294,55 @@ std::optional<FrontCase> MakeCase(const TickStage& stage, const std::vector<doub
   return front_case;
 }
 
+// Returns [kind] the options that may be part of an assignment within the cuts, whatever its
+// memory: not those that exceed a limit even if every other layer takes the cheapest option. None
+// at all if nothing is within a cut. Cases have better bounds, but each looks at its options
+// several times.
+std::vector<std::vector<const FrontOption*>> OptionsWithin(const FrontStage& stage,
+                                                           absl::Span<const LinearCut> cuts) {
+  std::vector<std::vector<const FrontOption*>> within(stage.kinds.size());
+  for (size_t kind = 0; kind < stage.kinds.size(); ++kind) {
+    within[kind].reserve(stage.kinds[kind].options.size());
+    for (const FrontOption& option : stage.kinds[kind].options) within[kind].push_back(&option);
+  }
+  std::vector<double> layer_counts(stage.kinds.size(), 0.0);
+  for (const FrontRun& run : stage.runs) layer_counts[run.kind] += run.layer_count;
+  std::vector<double> least(stage.kinds.size());
+  for (const LinearCut& cut : cuts) {
+    if (cut.limit == kInfinity) continue;
+    // Options with joined passes have both in `forward`.
+    const auto cost = [&cut](const FrontOption* option) {
+      return cut.forward * option->forward.value() + cut.backward * option->backward.value() +
+             cut.sync * option->sync.value();
+    };
+    double bound = 0.0;
+    for (size_t kind = 0; kind < within.size(); ++kind) {
+      least[kind] = kInfinity;
+      for (const FrontOption* const option : within[kind]) {
+        least[kind] = std::min(least[kind], cost(option));
+      }
+      bound += least[kind] * layer_counts[kind];
+    }
+    // More room than rounding to ticks takes: what is left is excluded by the cuts in ticks.
+    const double room = cut.limit + std::abs(cut.limit) * kRoomOfCuts - bound;
+    for (size_t kind = 0; kind < within.size(); ++kind) {
+      std::erase_if(within[kind],
+                    [&](const FrontOption* option) { return cost(option) > room + least[kind]; });
+    }
+  }
+  return within;
+}
+
 }  // namespace
 
 TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
+  const std::vector<std::vector<const FrontOption*>> within = OptionsWithin(stage, cuts);
   // The largest sum of any assignment.
   std::vector<double> longest(stage.kinds.size(), 0.0);
   for (size_t kind = 0; kind < stage.kinds.size(); ++kind) {
-    for (const FrontOption& option : stage.kinds[kind].options) {
+    for (const FrontOption* const option : within[kind]) {
       longest[kind] =
-          std::max(longest[kind], (option.forward + option.backward + option.sync).value());
+          std::max(longest[kind], (option->forward + option->backward + option->sync).value());
     }
     double move = 0.0;
     for (Seconds transition : stage.kinds[kind].transitions) {
@@ -293,6 +356,7 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
     whole += longest[run.kind] * run.layer_count;
     layer_count += run.layer_count;
   }
+  for (const KnownTime& known : stage.known) whole = std::max(whole, known.time.value());
   const TickScale scale(Seconds::Of(whole));
 
   TickStage ticks;
@@ -304,22 +368,35 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
   ticks.first_layout_matters = stage.first_layout_matters;
   ticks.last_layout_matters = stage.last_layout_matters;
   for (Bytes bytes : stage.output_held) ticks.output_bytes.push_back(bytes.count());
-  for (const FrontKind& kind : stage.kinds) {
+  for (size_t kind = 0; kind < stage.kinds.size(); ++kind) {
     Options& options = ticks.options.emplace_back();
-    for (const FrontOption& option : kind.options) {
-      options.push_back({.option = option.option,
-                         .layout = option.layout,
-                         .cost = {scale.ToTicks(option.forward), scale.ToTicks(option.backward),
-                                  scale.ToTicks(option.sync), option.held.count(),
-                                  option.step_held.count(), option.step_held_with_bucket.count()},
-                         .transient = option.transient.count(),
-                         .budget = option.budget.count()});
+    for (const FrontOption* const option : within[kind]) {
+      options.push_back({.option = option->option,
+                         .layout = option->layout,
+                         .cost = {scale.ToTicks(option->forward), scale.ToTicks(option->backward),
+                                  scale.ToTicks(option->sync), option->held.count(),
+                                  option->step_held.count(), option->step_held_with_bucket.count()},
+                         .transient = option->transient.count(),
+                         .budget = option->budget.count()});
     }
     std::vector<int64_t>& moves = ticks.half_resharding.emplace_back();
-    for (Seconds transition : kind.transitions) {
+    for (Seconds transition : stage.kinds[kind].transitions) {
       moves.push_back(transition.is_finite() ? scale.ToTicks(transition * 0.5) : TickStage::kNever);
     }
   }
+  const double ticks_per_second = 1.0 / scale.ToSeconds(1).value();
+  for (const LinearCut& cut : cuts) {
+    if (cut.limit == kInfinity) continue;
+    LinearCut added = cut;
+    // Passes are joined in `forward`, but transitions are still half forward and half backward.
+    if (stage.joins_passes) added.backward = cut.forward;
+    // Half a tick per layer and transition, plus rounding of sums of priced bytes in double.
+    const double rounding = (cut.forward + cut.backward + cut.sync) * 2.0 * (layer_count + 1.0) +
+                            std::abs(cut.limit) * ticks_per_second * 1e-12;
+    added.limit = cut.limit * ticks_per_second + rounding;
+    ticks.cuts.push_back(added);
+  }
+  if (ticks.cuts.empty()) ticks.cuts.push_back({1.0, 1.0, 1.0, whole * 4.0 * ticks_per_second});
   ticks.shortest_half_resharding.resize(stage.kinds.size());
   for (size_t run = 1; run < stage.runs.size(); ++run) {
     std::vector<double>& shortest = ticks.shortest_half_resharding[stage.runs[run].kind];
@@ -343,19 +420,6 @@ TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts) {
       time = std::min(time, scale.ToTicks(known.time));
     }
   }
-  const double ticks_per_second = 1.0 / scale.ToSeconds(1).value();
-  for (const LinearCut& cut : cuts) {
-    if (cut.limit == kInfinity) continue;
-    LinearCut added = cut;
-    // Passes are joined in `forward`, but transitions are still half forward and half backward.
-    if (stage.joins_passes) added.backward = cut.forward;
-    // Half a tick per layer and transition, plus rounding of sums of priced bytes in double.
-    const double rounding = (cut.forward + cut.backward + cut.sync) * 2.0 * (layer_count + 1.0) +
-                            std::abs(cut.limit) * ticks_per_second * 1e-12;
-    added.limit = cut.limit * ticks_per_second + rounding;
-    ticks.cuts.push_back(added);
-  }
-  if (ticks.cuts.empty()) ticks.cuts.push_back({1.0, 1.0, 1.0, whole * 4.0 * ticks_per_second});
   return ticks;
 }
 

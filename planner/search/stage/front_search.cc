@@ -41,6 +41,7 @@ void FrontSearch::AddRun(int run) {
   std::vector<Label> finished;
   const auto option_count = static_cast<int>(case_.options[case_.stage->runs[run].kind].size());
   CompareNextResharding(run);
+  FindLeastCosts(run);
   for (int reference = 0; reference < option_count; ++reference) {
     AddReference(run, reference, finished);
     if (meter_.stopped()) return;
@@ -54,15 +55,16 @@ std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference, int f
   const FrontRun& layers = stage.runs[run];
   const TickStage::Option& option = Option(run, reference);
   const std::vector<int> any = {-1};
-  const std::vector<int> own = {option.layout};
+  // The run begins and ends with the layout of the reference, or of a layer that may change.
+  std::vector<int> reachable;
+  for (const int layout : walks_[layers.kind].layouts()) {
+    const bool may_change = layers.layer_count > 1 && end_of_layout_[layout] > first_change;
+    if (layout == option.layout || may_change) reachable.push_back(layout);
+  }
   const bool is_last = run + 1 == static_cast<int>(stage.runs.size());
-  const auto ends = [&](bool matters) -> const std::vector<int>& {
-    if (!matters) return any;
-    return layers.layer_count == 1 ? own : walks_[layers.kind].layouts();
-  };
-  const std::vector<int>& begins_with = ends(run > 0 || stage.first_layout_matters);
+  const std::vector<int>& begins_with = run > 0 || stage.first_layout_matters ? reachable : any;
   const std::vector<int>& ends_with =
-      ends(!is_last || stage.last_layout_matters || case_.has_output);
+      !is_last || stage.last_layout_matters || case_.has_output ? reachable : any;
   std::vector<Label> labels;
   for (Label label : labels_) {
     label.sum.Add(option.cost, layers.layer_count);
@@ -74,6 +76,17 @@ std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference, int f
     label.count = layers.layer_count;
     const int before = label.last_layout;
     label.last_layout = -1;
+    // Most pairs of a first and a last layout exceed the cuts by one of the two.
+    std::vector<int> ends;
+    for (const int end : ends_with) {
+      label.end_layout = end;
+      if (begins_with.size() == 1 || !ExceedsCuts(run, reference, label, first_change)) {
+        ends.push_back(end);
+      }
+    }
+    if (!meter_.Work(kWorkOfLabel * static_cast<int64_t>(ends_with.size()))) return labels;
+    label.end_layout = -1;
+    if (ends.empty()) continue;
     for (int begin : begins_with) {
       const int64_t half_resharding =
           run == 0 ? 0 : stage.half_resharding[layers.kind][before * stage.layout_count + begin];
@@ -82,14 +95,12 @@ std::vector<FrontSearch::Label> FrontSearch::Begin(int run, int reference, int f
       begun.begin_layout = begin;
       begun.sum.forward += half_resharding;
       (stage.joins_passes ? begun.sum.forward : begun.sum.backward) += half_resharding;
-      for (int end : ends_with) {
+      if (ends.size() > 1 && ExceedsCuts(run, reference, begun, first_change)) continue;
+      for (const int end : ends) {
         begun.end_layout = end;
-        if (CanEnd(run, reference, first_change, begun) &&
-            !ExceedsCuts(run, reference, begun, first_change)) {
-          labels.push_back(begun);
-        }
+        if (!ExceedsCuts(run, reference, begun, first_change)) labels.push_back(begun);
       }
-      if (!meter_.Work(kWorkOfLabel * static_cast<int64_t>(ends_with.size()))) return labels;
+      if (!meter_.Work(kWorkOfLabel * static_cast<int64_t>(ends.size()))) return labels;
     }
   }
   return labels;

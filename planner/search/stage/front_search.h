@@ -130,6 +130,8 @@ class FrontSearch {
   std::vector<Label> Begin(int run, int reference, int first_change);
   void AddReference(int run, int reference, std::vector<Label>& finished);
   void MakeTails(int run, int reference);
+  // Sets `least_costs_`.
+  void FindLeastCosts(int run);
   bool AnyWithin(int run, int reference) const;
   // Returns whether no completion of the label satisfies all cuts. `reference` is -1 at the end of
   // the run.
@@ -182,6 +184,9 @@ class FrontSearch {
   std::vector<Label> labels_;
   std::vector<Node> nodes_;
   std::vector<WalkUse> walk_uses_;
+  // [option * cut count + cut] the least cost of the option and those behind it, in the run that is
+  // being added.
+  std::vector<double> least_costs_;
   // Gains of the layers under the current reference.
   Tails tails_;
   // [layout] one past the last option of the run that has the layout.

@@ -8,6 +8,19 @@
 
 namespace parplan {
 
+void FrontSearch::FindLeastCosts(int run) {
+  const auto& options = case_.options[case_.stage->runs[run].kind];
+  const size_t cut_count = case_.cuts.size();
+  least_costs_.resize(options.size() * cut_count);
+  for (size_t index = 0; index < cut_count; ++index) {
+    double least = std::numeric_limits<double>::infinity();
+    for (size_t option = options.size(); option-- > 0;) {
+      least = std::min(least, case_.cuts[index].Cost(options[option].cost));
+      least_costs_[option * cut_count + index] = least;
+    }
+  }
+}
+
 bool FrontSearch::AnyWithin(int run, int reference) const {
   const auto& options = case_.options[case_.stage->runs[run].kind];
   const double count = case_.stage->runs[run].layer_count;
@@ -17,10 +30,7 @@ bool FrontSearch::AnyWithin(int run, int reference) const {
     for (size_t index = 0; index < case_.cuts.size() && is_within; ++index) {
       const PricedCut& cut = case_.cuts[index];
       const double own = cut.Cost(options[reference].cost);
-      double least = own;
-      for (size_t next = reference + 1; next < options.size() && count > 1; ++next) {
-        least = std::min(least, cut.Cost(options[next].cost));
-      }
+      const double least = least_costs_[reference * case_.cuts.size() + index];
       is_within =
           cut.Cost(label.sum) + own + least * (count - 1.0) + suffix[index].cost <= cut.cut.limit;
     }

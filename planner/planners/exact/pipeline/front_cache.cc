@@ -6,6 +6,7 @@
 
 #include "planner/planners/exact/pipeline/stage_mix.h"
 #include "planner/search/base/search_numbers.h"
+#include "planner/search/stage/front_stage.h"
 #include "planner/search/stage/window_growth.h"
 
 namespace parplan {
@@ -116,7 +117,7 @@ const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
       .keeps_outputs = facts.keeps_outputs,
       .extra_communicator_count = facts.extra_communicator_count,
       .gradient_bucket = setting_.costs().runtime().gradient_bucket,
-      .joins_passes = keeps_ == FrontKeeps::kForwardBackward,
+      .joins_passes = keeps_ != FrontKeeps::kAll,
       .ignores_sync = keeps_ == FrontKeeps::kForwardBackward && (stage > 0 || is_all),
       .first_layout_matters = stage > 0,
       .last_layout_matters = stage + 1 < setting_.depth()};
@@ -136,25 +137,30 @@ const StageFront& FrontCache::Find(int stage, int first_layer, int end_layer,
       return *entry.front;
     }
   }
-  entries.push_back(Solve(question, range, limits, meter));
+  // The bound of the stage does not depend on the limits.
+  double bound = -1.0;
+  for (const Entry& entry : entries) {
+    if (entry.least_in_flight == facts.in_flight) bound = entry.bound;
+  }
+  if (bound < 0.0 && keeps_ != FrontKeeps::kAll) {
+    bound = StageBound(setting_.table(), question, setting_.budget(),
+                       {1.0, 1.0, question.sync_share, kInfinity});
+  }
+  entries.push_back(Solve(question, range, bound, limits, meter));
   return *entries.back().front;
 }
 
-FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const StageLimits& limits,
-                                    SearchMeter& meter) {
+FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, double bound,
+                                    const StageLimits& limits, SearchMeter& meter) {
   // The meter asks by itself after some thousand states. A front with many layouts or unlike layers
   // takes milliseconds and has few, so the limits are asked before each.
   meter.ShouldContinue();
   const double count = setting_.recurrence().micro_batch_count();
   Entry entry;
+  entry.bound = bound;
   entry.limits = {limits.forward_backward * kAhead, limits.forward_backward_sync * kAhead,
                   limits.work * kAhead};
   StageFront front;
-  double bound = 0.0;
-  if (keeps_ == FrontKeeps::kForwardBackward) {
-    bound = StageBound(setting_.table(), question, setting_.budget(),
-                       {1.0, 1.0, question.sync_share, kInfinity});
-  }
   if (grain_ > 0.0 && bound > 0.0 && bound < kInfinity) {
     double layer_count = 0.0;
     for (const DefinitionRun& run : question.runs) layer_count += run.layer_count;
@@ -174,7 +180,7 @@ FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const 
     add(count, 1.0, entry.limits.work);
     front = SolveStage(setting_.table(), question, setting_.budget(), cuts, allowed_, meter);
   }
-  if (keeps_ == FrontKeeps::kForwardBackward && grain_ == 0.0) {
+  if (keeps_ != FrontKeeps::kAll && grain_ == 0.0) {
     for (StageChoice& choice : front.choices) SumTimes(setting_.table(), question.runs, choice);
   }
   entry.least_in_flight = question.in_flight_micro_batch_count;
@@ -188,11 +194,12 @@ FrontCache::Entry FrontCache::Solve(StageQuestion question, double range, const 
 // layouts can save with their neighbours; all others are never better. The shortest is searched
 // first, in a small window above the bound. Sets `cutoff` to infinity if the result contains
 // everything that matters.
-StageFront FrontCache::SolveForwardBackward(StageQuestion question, double range, double bound,
-                                            double& cutoff, SearchMeter& meter) {
+StageFront FrontCache::SolveForwardBackward(const StageQuestion& question, double range,
+                                            double bound, double& cutoff, SearchMeter& meter) {
+  FrontStage stage = MakeFrontStage(setting_.table(), question, setting_.budget(), allowed_);
   const auto solve = [&](double window_end) {
     const LinearCut cut = {1.0, 1.0, 0.0, window_end};
-    return SolveStage(setting_.table(), question, setting_.budget(), {&cut, 1}, allowed_, meter);
+    return SolveFront(stage, {&cut, 1}, meter);
   };
   if (!(range < kInfinity) || !(bound > 0.0)) return solve(cutoff);
   // Rounded times may be below the bound.
@@ -211,7 +218,7 @@ StageFront FrontCache::SolveForwardBackward(StageQuestion question, double range
   double least = kInfinity;
   for (const StageChoice& choice : front.choices) {
     least = std::min(least, (choice.forward + choice.backward).value());
-    question.known.push_back(
+    stage.known.push_back(
         {choice.first_layout, choice.last_layout, choice.forward + choice.backward});
   }
   const double enough = (least + 2.0 * range) * (1.0 + 1e-12);

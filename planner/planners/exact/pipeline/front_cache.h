@@ -41,6 +41,9 @@ enum class FrontKeeps {
   // The sum of forward and backward; synchronisation for the first of several stages, and a share
   // of it if there is one stage (`StageQuestion::sync_share`).
   kForwardBackward,
+  // The sum of forward and backward, and the synchronisation of every stage. For several stages
+  // under 1F1B.
+  kForwardBackwardSync,
 };
 
 // The way in which each range of layers is run, if nothing is left to choose.
@@ -67,6 +70,7 @@ class FrontCache {
 
   // Returns the times that the fronts compare.
   FrontKeeps keeps() const { return keeps_; }
+  double grain() const { return grain_; }
 
   // Returns the front of layers [first_layer, end_layer) as stage `stage`. For every choice within
   // `limits`, the front has one at least as good; it may have others. Valid for the lifetime of the
@@ -75,7 +79,7 @@ class FrontCache {
   // (`StageFront::is_complete`) if `meter`, which is asked before each front is solved, ended the
   // search. Without a grain, the times of choices are those of their layers, whichever are
   // compared. With one they are less what grains and layout classes lose, and with
-  // `kForwardBackward` the backward time is counted in `forward` (`StageQuestion::joins_passes`).
+  // sums of passes the backward time is counted in `forward` (`StageQuestion::joins_passes`).
   const StageFront& Find(int stage, int first_layer, int end_layer, const StageLimits& limits,
                          SearchMeter& meter);
 
@@ -87,6 +91,8 @@ class FrontCache {
   struct Entry {
     int64_t least_in_flight = 1;
     int64_t max_in_flight = 1;
+    // `StageBound` with `least_in_flight`, if the relaxation has one; else below 0.
+    double bound = -1.0;
     StageLimits limits;
     std::unique_ptr<const StageFront> front;
   };
@@ -94,8 +100,9 @@ class FrontCache {
   // last, and the result of `NeighbourRange` (0 if it does not matter).
   using Key = std::tuple<std::vector<DefinitionRun>, bool, int, bool, bool, double>;
 
-  Entry Solve(StageQuestion question, double range, const StageLimits& limits, SearchMeter& meter);
-  StageFront SolveForwardBackward(StageQuestion question, double range, double bound,
+  Entry Solve(StageQuestion question, double range, double bound, const StageLimits& limits,
+              SearchMeter& meter);
+  StageFront SolveForwardBackward(const StageQuestion& question, double range, double bound,
                                   double& cutoff, SearchMeter& meter);
   // Returns the most, in seconds, that other layouts at the ends of the stage can save in messages;
   // infinite if some may not be neighbours.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -23,6 +24,9 @@ constexpr double kMaxExcess = 100.0;
 constexpr double kGrains[] = {1.0 / 32, 1.0 / 256, 1.0 / 2048, 1.0 / 8192, 0.0};
 // The same for a quick search.
 constexpr double kDiveGrain = 1.0 / 256;
+// If the best plan by rounded times takes longer than the bound by more than so many grains, the
+// bound lacks something else, and later searches let every stage synchronise.
+constexpr double kLooseGrains = 2.0;
 // Share of a grain that a move between layouts of one class may take.
 constexpr double kShareOfMoves = 0.5;
 // Growth of the step searched for if there is no reference.
@@ -107,19 +111,28 @@ double MaskSearch::TryMix(double cutoff, PlanList& plans) {
 
 void MaskSearch::SearchCoarsely(double lower, double cutoff, int wanted, PlanList& plans) {
   double found = kInfinity;
-  FrontCache fronts = CoarseFronts(lower, kDiveGrain);
+  FrontCache fronts = CoarseFronts(lower, kDiveGrain, FrontKeeps::kForwardBackward);
   SearchRelaxed(fronts, cutoff, wanted, plans, lower, found);
 }
 
 double MaskSearch::Search(double cutoff, int wanted, PlanList& plans, bool& is_exact) {
   double lower = LowerBound(cutoff);
   double found = kInfinity;
-  for (const double grain : kGrains) {
+  FrontKeeps keeps = FrontKeeps::kForwardBackward;
+  const bool may_count_sync = setting_.depth() > 1 && !setting_.recurrence().is_gpipe();
+  for (size_t k = 0; k < std::size(kGrains);) {
+    const double grain = kGrains[k];
     if (lower >= std::min(cutoff, found * (1.0 - kProofTolerance))) break;
-    FrontCache fronts = CoarseFronts(lower, grain);
+    FrontCache fronts = CoarseFronts(lower, grain, keeps);
     if (SearchRelaxed(fronts, cutoff, wanted, plans, lower, found) == Relaxed::kStopped) {
       is_exact = false;
       return lower;
+    }
+    if (may_count_sync && keeps == FrontKeeps::kForwardBackward &&
+        found > lower * (1.0 + kLooseGrains * grain)) {
+      keeps = FrontKeeps::kForwardBackwardSync;
+    } else {
+      ++k;
     }
   }
   if (meter_.stopped()) is_exact = false;
@@ -144,13 +157,13 @@ double MaskSearch::SearchRule(double lower, double cutoff, int wanted, PlanList&
   return lower;
 }
 
-FrontCache MaskSearch::CoarseFronts(double lower, double grain) {
+FrontCache MaskSearch::CoarseFronts(double lower, double grain, FrontKeeps keeps) {
   std::vector<int> classes;
   if (grain > 0.0 && lower < kInfinity) {
     const double stage = lower / setting_.recurrence().micro_batch_count();
     classes = classes_.Within(Seconds::Of(stage * grain * kShareOfMoves));
   }
-  return FrontCache(setting_, allowed_, FrontKeeps::kForwardBackward, grain, std::move(classes));
+  return FrontCache(setting_, allowed_, keeps, grain, std::move(classes));
 }
 
 PartitionGraph::Outcome MaskSearch::Prepare(double target) {
@@ -177,7 +190,9 @@ int64_t MaskSearch::RunCount() const {
 
 MaskSearch::Relaxed MaskSearch::SearchRelaxed(FrontCache& fronts, double cutoff, int wanted,
                                               PlanList& plans, double& lower, double& found) {
-  WindowGrowth window(kFirstStepExcess);
+  // If every stage synchronises, the bound before lacked a multiple of the grain.
+  WindowGrowth window(std::max(
+      kFirstStepExcess, fronts.keeps() == FrontKeeps::kForwardBackwardSync ? fronts.grain() : 0.0));
   const double first = lower;
   while (lower < std::min(cutoff, found)) {
     if (window.excess() > kMaxExcess) return Relaxed::kStopped;

@@ -75,8 +75,9 @@ class MaskSearch {
   // layers to solve, keeps only its best partition.
   PartitionGraph::Outcome Prepare(double target);
   int64_t RunCount() const;
-  // Returns fronts whose times are rounded down by the share `grain` of about a stage's time.
-  FrontCache CoarseFronts(double lower, double grain);
+  // Returns fronts of a relaxation, whose times are rounded down by the share `grain` of about a
+  // stage's time.
+  FrontCache CoarseFronts(double lower, double grain, FrontKeeps keeps);
   enum class Relaxed {
     // Plans were found, or `lower` says that there are none below `cutoff` and `found`.
     kDone,

@@ -90,6 +90,17 @@ SuffixTimes SuffixRecurrence::Before(int stage_index, const StageTimes& stage,
           0.0};
 }
 
+// The passes that come before the last backward pass of the stage are sums of both, or, behind the
+// first round trip, (m - n) f + (m - 1) b, which is at least (m - n) (f + b). Before the later
+// stages synchronise, the first micro-batch only has to come through the forward pass.
+SuffixTimes SuffixRecurrence::BeforeJoined(int stage_index, const StageTimes& stage,
+                                           double least_forward, const SuffixTimes& later) const {
+  SuffixTimes times = Before(stage_index, stage, later);
+  times[2] = std::max(times[1] + stage.gradient_sync.value(),
+                      least_forward + stage.send.value() + later[2]);
+  return times;
+}
+
 Seconds PipelineStepBound(Schedule schedule, absl::Span<const StageTimes> stages,
                           int64_t micro_batch_count) {
   const int depth = static_cast<int>(stages.size());

@@ -53,6 +53,11 @@ class SuffixRecurrence {
   // Returns the suffix that begins with stage `stage_index`, where `later` is that of the next
   // stage.
   SuffixTimes Before(int stage_index, const StageTimes& stage, const SuffixTimes& later) const;
+  // Returns lower bounds of `Before` for a stage of which only the sum of both passes is known,
+  // which `stage` has in `forward`, with 0 in `backward`, and that its forward pass takes at least
+  // `least_forward` seconds. 1F1B only.
+  SuffixTimes BeforeJoined(int stage_index, const StageTimes& stage, double least_forward,
+                           const SuffixTimes& later) const;
 
   // Returns a lower bound of the end of any schedule, counted from when the first micro-batch
   // enters stage i; for i = 0, of the step.

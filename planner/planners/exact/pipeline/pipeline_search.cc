@@ -74,9 +74,12 @@ class CandidatePlans {
         plans_(plans),
         meter_(meter) {}
 
-  // Returns the lower bound of steps without their overhead.
-  double Search(const std::vector<OptionMask>& masks) {
-    for (const OptionMask& mask : masks) Dive(mask);
+  // Returns the lower bound of steps without their overhead. Without `dives`, plans of one layout
+  // are not sought first.
+  double Search(const std::vector<OptionMask>& masks, bool dives) {
+    for (const OptionMask& mask : masks) {
+      if (dives) Dive(mask);
+    }
     double lower = kInfinity;
     for (const OptionMask& mask : masks) {
       if (meter_.stopped()) {
@@ -176,7 +179,7 @@ bool AreFewRuns(const ModelSpec& model) {
 
 PipelineOutcome SearchWithin(const StrategySpace& space, const CostModel& costs,
                              const OptionTable& table, const PipelineCandidate& candidate,
-                             Seconds cutoff, int wanted, const StateLimits& limits,
+                             Seconds cutoff, int wanted, const StateLimits& limits, bool dives,
                              SearchMeter& meter) {
   PlanEvaluator evaluator(space.problem(), costs);
   const double overhead = costs.step_overhead().value();
@@ -194,7 +197,7 @@ PipelineOutcome SearchWithin(const StrategySpace& space, const CostModel& costs,
     const PipelineSetting setting(space, costs, table, candidate, usable);
     CandidatePlans search(setting, evaluator, cutoff.value() - overhead, wanted, limits, plans,
                           meter);
-    const double bound = search.Search(masks);
+    const double bound = search.Search(masks, dives || attempt > 0);
     // Searches with less memory serve only to find a plan; the bound is that of the first attempt.
     if (attempt == 0) {
       outcome.bound = Seconds::Of(bound + overhead);
@@ -221,8 +224,8 @@ PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& cost
     if (wanted == 1 && !priced.plans.empty()) {
       cutoff = std::min(cutoff, priced.plans.front().prediction.step);
     }
-    PipelineOutcome outcome =
-        SearchWithin(space, costs, table, candidate, cutoff, wanted, kMaxStates, meter);
+    PipelineOutcome outcome = SearchWithin(space, costs, table, candidate, cutoff, wanted,
+                                           kMaxStates, /*dives=*/true, meter);
     outcome.bound = std::max(outcome.bound, priced.bound);
     PlanList plans(wanted);
     for (PredictedPlan& plan : priced.plans) plans.Offer(std::move(plan));
@@ -230,13 +233,22 @@ PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& cost
     outcome.plans = plans.Take();
     return outcome;
   }
-  return SearchWithin(space, costs, table, candidate, cutoff, wanted, kMaxStates, meter);
+  return SearchWithin(space, costs, table, candidate, cutoff, wanted, kMaxStates,
+                      /*dives=*/true, meter);
+}
+
+PipelineOutcome SearchTriedPipeline(const StrategySpace& space, const CostModel& costs,
+                                    const OptionTable& table, const PipelineCandidate& candidate,
+                                    Seconds cutoff, int wanted, SearchMeter& meter) {
+  return SearchWithin(space, costs, table, candidate, cutoff, wanted, kMaxStates, /*dives=*/false,
+                      meter);
 }
 
 PipelineOutcome TryPipeline(const StrategySpace& space, const CostModel& costs,
                             const OptionTable& table, const PipelineCandidate& candidate,
                             Seconds cutoff, int wanted, SearchMeter& meter) {
-  return SearchWithin(space, costs, table, candidate, cutoff, wanted, kFewStates, meter);
+  return SearchWithin(space, costs, table, candidate, cutoff, wanted, kFewStates, /*dives=*/true,
+                      meter);
 }
 
 Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,

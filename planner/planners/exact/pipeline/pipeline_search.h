@@ -65,6 +65,13 @@ PipelineOutcome TryPipeline(const StrategySpace& space, const CostModel& costs,
                             const OptionTable& table, const PipelineCandidate& candidate,
                             Seconds cutoff, int wanted, SearchMeter& meter);
 
+// Searches a candidate that `TryPipeline` has searched with a cutoff no less, and with it this
+// function is as good as `SearchPipeline`: only plans of one layout, which both look for first, are
+// not sought again. REQUIRES, unchecked: as `TryPipeline`.
+PipelineOutcome SearchTriedPipeline(const StrategySpace& space, const CostModel& costs,
+                                    const OptionTable& table, const PipelineCandidate& candidate,
+                                    Seconds cutoff, int wanted, SearchMeter& meter);
+
 // Returns only the first lower bound of the search: no plan has a shorter step than this or
 // `cutoff`, whichever is less; infinite if memory never suffices, and 0 if `meter` stopped.
 Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,

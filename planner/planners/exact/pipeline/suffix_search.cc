@@ -39,16 +39,18 @@ StageLimits SuffixSearch::LimitsOf(int stage, int first, const Place* later, dou
   return limits;
 }
 
-bool SuffixSearch::Join(int stage, const ChosenStage& chosen, const Node* next, double cutoff,
-                        Node& node) const {
+bool SuffixSearch::Join(int stage, const ChosenStage& chosen, double least_forward,
+                        const Node* next, double cutoff, Node& node) const {
   const SuffixRecurrence& recurrence = setting_.recurrence();
   StageTimes times = {chosen.choice->forward, chosen.choice->backward, Seconds(),
                       chosen.choice->sync};
-  if (fronts_.keeps() == FrontKeeps::kForwardBackward) {
+  if (fronts_.keeps() != FrontKeeps::kAll) {
     // All time is counted as forward, which makes no chain of passes longer.
     times.forward += times.backward;
     times.backward = Seconds();
-    if (stage > 0) times.gradient_sync = Seconds();
+  }
+  if (fronts_.keeps() == FrontKeeps::kForwardBackward && stage > 0) {
+    times.gradient_sync = Seconds();
   }
   if (next == nullptr) {
     node.times = recurrence.LastStage(times);
@@ -57,7 +59,9 @@ bool SuffixSearch::Join(int stage, const ChosenStage& chosen, const Node* next, 
         fronts_.Send(setting_.definition_of(chosen.end_layer - 1), chosen.choice->last_layout,
                      next->stage.choice->first_layout, setting_.stage(stage).leaves_node);
     if (!times.send.is_finite()) return false;
-    node.times = recurrence.Before(stage, times, next->times);
+    node.times = fronts_.keeps() == FrontKeeps::kForwardBackwardSync
+                     ? recurrence.BeforeJoined(stage, times, least_forward, next->times)
+                     : recurrence.Before(stage, times, next->times);
   }
   const double limit = cutoff * kCutoffRoom;
   const double forward_backward = graph_.ForwardBackwardBefore(stage, chosen.first_layer);
@@ -103,11 +107,11 @@ bool SuffixSearch::AddPlace(int stage, int first, absl::Span<const PartitionGrap
       const ChosenStage chosen = {first, edge.end, &choice};
       Node node;
       if (is_last) {
-        if (Join(stage, chosen, nullptr, cutoff, node)) Insert(node);
+        if (Join(stage, chosen, edge.times.forward, nullptr, cutoff, node)) Insert(node);
         continue;
       }
       for (int32_t k = later->begin; k < later->end; ++k) {
-        if (!Join(stage, chosen, &nodes_[k], cutoff, node)) continue;
+        if (!Join(stage, chosen, edge.times.forward, &nodes_[k], cutoff, node)) continue;
         node.next = k;
         Insert(node);
       }
@@ -190,7 +194,8 @@ bool SuffixSearch::GoBack(int stage, const Node& later, Enumeration& state) {
       if (--state.nodes_left < 0 || !meter_.Expand(1)) return false;
       Node node;
       const ChosenStage chosen = {edge.first, end, &choice};
-      if (!Join(stage, chosen, is_last ? nullptr : &later, state.cutoff, node)) continue;
+      const Node* const next = is_last ? nullptr : &later;
+      if (!Join(stage, chosen, edge.times.forward, next, state.cutoff, node)) continue;
       state.stages[stage] = chosen;
       is_complete = GoBack(stage - 1, node, state) && is_complete;
       if (state.nodes_left < 0) return false;

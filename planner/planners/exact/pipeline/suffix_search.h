@@ -10,7 +10,8 @@
 // With fronts of kind `FrontKeeps::kForwardBackward` the bounds are those of a relaxation: a stage
 // has one time for both passes, and only the first stage synchronises. There are fewer ways to run
 // a stage, and if the best plan's step equals its relaxed bound, which is the usual case, the full
-// fronts are not needed. Used by `MaskSearch`.
+// fronts are not needed. Where synchronisation takes long, `FrontKeeps::kForwardBackwardSync` is
+// the relaxation in which every stage synchronises. Used by `MaskSearch`.
 //
 // Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a front is
 // the ways to run a stage of which none is better than another in every time; a meter counts states
@@ -93,8 +94,9 @@ class SuffixSearch {
   // Returns the cutoffs of a stage in front of the nodes of `later` (null: it is the last stage).
   StageLimits LimitsOf(int stage, int first, const Place* later, double cutoff) const;
   // Returns false if no plan within the cutoff contains the result.
-  bool Join(int stage, const ChosenStage& chosen, const Node* next, double cutoff,
-            Node& node) const;
+  // `least_forward` is a lower bound of the forward pass of `chosen`, in seconds.
+  bool Join(int stage, const ChosenStage& chosen, double least_forward, const Node* next,
+            double cutoff, Node& node) const;
   void Insert(const Node& node);
   bool GoBack(int stage, const Node& later, Enumeration& state);
   const Place& PlaceAt(int stage, int first) const {

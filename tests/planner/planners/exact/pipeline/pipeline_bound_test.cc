@@ -149,6 +149,37 @@ INSTANTIATE_TEST_SUITE_P(Schedules, PipelineBoundTest,
                                info.param == Schedule::kGpipe ? "Gpipe" : "OneForwardOneBackward");
                          });
 
+// A stage of which only the sum of both passes is known, and that its forward pass takes no less
+// than some time: the search of partitions joins such stages where synchronisation takes long.
+TEST(JoinedPipelineBound, IsNeverAboveTheSimulatedStep) {
+  constexpr uint64_t kSeed = 20261127;
+  std::mt19937_64 random(kSeed);
+  const auto schedule = Schedule::kOneForwardOneBackward;
+  int equal = 0;
+  constexpr int kTrials = 20000;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const int depth = std::uniform_int_distribution<int>(2, 9)(random);
+    const int64_t count = std::uniform_int_distribution<int64_t>(1, 25)(random);
+    const std::vector<StageTimes> stages = RandomStages(random, depth);
+    const SuffixRecurrence recurrence(schedule, depth, count);
+    SuffixTimes times = {};
+    for (int i = depth - 1; i >= 0; --i) {
+      StageTimes joined = stages[i];
+      joined.forward += joined.backward;
+      joined.backward = Seconds();
+      const int most = static_cast<int>(stages[i].forward.value());
+      const double least_forward = std::uniform_int_distribution<int>(most / 2, most)(random);
+      times = i == depth - 1 ? recurrence.LastStage(joined)
+                             : recurrence.BeforeJoined(i, joined, least_forward, times);
+    }
+    const double step = StepTime(PipelineRules{.schedule = schedule}, stages, count).value();
+    ASSERT_LE(recurrence.End(times), step * (1.0 + 1e-12))
+        << "seed " << kSeed << " trial " << trial << ": " << Describe(stages, count);
+    if (recurrence.End(times) >= step * (1.0 - 1e-12)) ++equal;
+  }
+  EXPECT_GT(equal, kTrials / 10);
+}
+
 // Two stages, two micro-batches, backward as long as forward: with 2/3 and 1/3 of the work
 // the step is 4/3 of one micro-batch's, the bound; with even shares 3/2.
 TEST(SpreadStepBound, FrontHeavyPipelinesAttainIt) {

@@ -56,6 +56,19 @@ TEST(SearchPipeline, BoundsAndPlansAreInOrder) {
           if (outcome.is_exact && none.is_exact) {
             EXPECT_GE(none.bound, less * (1.0 - 1e-9));
           }
+          // The second visit of a candidate leaves out what the first one did, and loses nothing.
+          const PipelineOutcome tried =
+              TryPipeline(space, *costs, table, candidate, Seconds::Infinite(), 1, meter);
+          const Seconds cutoff =
+              tried.plans.empty() ? Seconds::Infinite() : tried.plans.front().prediction.step;
+          const PipelineOutcome rest =
+              SearchTriedPipeline(space, *costs, table, candidate, cutoff, 1, meter);
+          const Seconds best = rest.plans.empty() ? cutoff : rest.plans.front().prediction.step;
+          EXPECT_LE(best, step * (1.0 + 1e-9));
+          EXPECT_LE(rest.bound, best * (1.0 + 1e-9));
+          if (outcome.is_exact && rest.is_exact) {
+            EXPECT_GE(rest.bound, step * (1.0 - 1e-9));
+          }
         }
       }
     }
