@@ -83,7 +83,7 @@ class Losses:
         if self._was_called or not _is_plain(output):
             return self._loss_fn(output, target)
         self._was_called = True
-        with _NoCollectives():
+        with _NoCollectives():  # type: ignore[no-untyped-call,unused-ignore]
             return self._loss_fn(output, target)
 
     def _counts(self, targets: torch.Tensor) -> bool:
