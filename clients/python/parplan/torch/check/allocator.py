@@ -3,15 +3,15 @@
 The rules are those of c10/cuda/CUDACachingAllocator.cpp (PyTorch 2.6 to 2.15), for one stream:
 
 - Sizes are rounded up to 512 bytes. Blocks of up to 1 MiB and larger ones have pools of their own.
-- Of the free blocks of its pool an allocation takes the smallest that is large enough, at the lowest
-  address, and gives back the rest as a free block: rests of 512 bytes or more in the pool of small
-  blocks and with expandable segments, else rests of more than 1 MiB.
-- Without such a block a segment comes from the driver: 2 MiB for small blocks, 20 MiB for blocks below
-  10 MiB, else the size rounded up to 2 MiB. With `expandable_segments:True` each pool is one range of
-  addresses instead, at whose end 2 or 20 MiB are added as often as needed; what can still grow there
-  counts as the largest of the free blocks.
-- A freed block joins the free blocks beside it in its segment. Nothing goes back to the driver until
-  an allocation fails, which is not simulated.
+- Of the free blocks of its pool an allocation takes the smallest that is large enough, at the
+  lowest address, and gives back the rest as a free block: rests of 512 bytes or more in the pool of
+  small blocks and with expandable segments, else rests of more than 1 MiB.
+- Without such a block a segment comes from the driver: 2 MiB for small blocks, 20 MiB for blocks
+  below 10 MiB, else the size rounded up to 2 MiB. With `expandable_segments:True` each pool is one
+  range of addresses instead, at whose end 2 or 20 MiB are added as often as needed; what can still
+  grow there counts as the largest of the free blocks.
+- A freed block joins the free blocks beside it in its segment. Nothing goes back to the driver
+  until an allocation fails, which is not simulated.
 
     allocator = CachingAllocator(expandable_segments=True)
     block = allocator.allocate(3 << 20)

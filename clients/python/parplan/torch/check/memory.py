@@ -2,7 +2,8 @@
 
 A rank trains with tensors that have sizes and no contents, as in steps.py, with its optimizer. What
 is allocated and freed, in order, is given to the rules of the allocator of GPUs (allocator.py). The
-context of a GPU and communicators come in addition, and what kernels and cuBLAS take for themselves.
+context of a GPU and communicators come in addition, and what kernels and cuBLAS take for
+themselves.
 """
 
 from __future__ import annotations
