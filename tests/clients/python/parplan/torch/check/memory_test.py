@@ -74,6 +74,8 @@ def test_tensors_without_contents_live_as_long_as_real_ones(recompute):
     assert ours.allocated > 4 * 4 * parameters
 
 
+@pytest.mark.skipif(not jobs.SHARDS_HERE, reason="PyTorch 2.6 attends in other operations on "
+                    "processors than on GPUs")
 def test_an_h100_held_as_much(source):
     """`parplan.torch` in docs/measurements/gpu.md: eight samples with full recomputation, where free
     blocks were most of all beside the tensors."""
