@@ -102,10 +102,11 @@ def read_contents(payload: Any) -> PlanContents:
     if virtual_stage_count > 1 and schedule != Schedule.INTERLEAVED:
         raise _malformed("virtual_stage_count", "above 1 needs SCHEDULE_INTERLEAVED")
     depth = len(payload.stages) // virtual_stage_count
+    if virtual_stage_count > 1 and depth == 1:
+        raise _malformed("virtual_stage_count", "above 1 needs a pipeline of several devices")
     group = payload.micro_batch_group_size
-    if group != 0 and (virtual_stage_count == 1 or depth == 1):
-        raise _malformed("micro_batch_group_size", "must be 0 without virtual stages in a "
-                         "pipeline of several devices")
+    if group != 0 and virtual_stage_count == 1:
+        raise _malformed("micro_batch_group_size", "must be 0 without virtual stages")
     count = payload.micro_batch_count
     if group != 0 and not (depth < group <= count and
                            (count % group == 0 or count % group >= depth)):

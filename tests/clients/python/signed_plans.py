@@ -175,7 +175,7 @@ def random_plan(seed: int, issued: int) -> tuple[object, object, object]:
     """Returns model, topology and payload of a plan of 1 to 8 ranks with a strategy of its own for
     each layer; now and then interleaved, with GPipe's schedule, or tied."""
     draw = random.Random(seed)
-    degree, chunks = draw.choice([(1, 1), (2, 1), (2, 2), (4, 1), (3, 1), (4, 2), (1, 2)])
+    degree, chunks = draw.choice([(1, 1), (2, 1), (2, 2), (4, 1), (3, 1), (4, 2), (2, 3)])
     rank_count = draw.choice([1, 2, 4, 6])
     layer_count = draw.randint(max(3, degree * chunks), 12)
     cuts = sorted(draw.sample(range(1, layer_count), degree * chunks - 1))

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from parplan.errors import field_error
+from parplan.errors import Error, field_error
 
 LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 # "mean", "sum", or a function from targets to their weight in a mean.
@@ -21,6 +22,8 @@ Reduction = str | Callable[[torch.Tensor], Any]
 IGNORED = -100
 # Values that the check of a loss function looks at, at most.
 _CHECKED_VALUES = 1 << 22
+# The namespaces in which PyTorch dispatches collectives.
+_COLLECTIVES = ("c10d::", "_c10d_functional::")
 
 
 class Losses:
@@ -38,6 +41,7 @@ class Losses:
         self._masked: list[bool] = []
         # Whether the loss function was checked, and with targets that count for nothing.
         self._checked: set[bool] = set()
+        self._was_called = False
 
     def begin_step(self, whole: torch.Tensor, shares: Sequence[torch.Tensor]) -> None:
         """Takes the targets of the whole batch, and of each micro-batch those of this rank. Waits
@@ -58,19 +62,29 @@ class Losses:
 
     def of_part(self, output: torch.Tensor, target: torch.Tensor, number: int) -> torch.Tensor:
         """Returns the loss of a share, the `number`-th micro-batch, as a summand of that of the
-        step. Raises SpecInvalid if the loss function turns out not to be what `reduction` says."""
+        step. Raises SpecInvalid if the loss function turns out not to be what `reduction` says, or
+        calls a collective the first time."""
         self._check(output, target, number)
         if self._reduction == "sum":
-            return self._loss_fn(output, target)
+            return self._call(output, target)
         if self._factors is None:
-            return self._loss_fn(output, target) / self._part_count
+            return self._call(output, target) / self._part_count
         factor = self._factors[number]
         if factor == 0:
             # The mean of nothing is no number, and gradients still go through all layers.
             return output.flatten()[:1].sum() * 0.0
         if factor * self._part_count == 1:
-            return self._loss_fn(output, target) / self._part_count
-        return self._loss_fn(output, target) * factor
+            return self._call(output, target) / self._part_count
+        return self._call(output, target) * factor
+
+    def _call(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Returns what the loss function returns. Its first call on this rank must make no
+        collective, which would wait for ranks that have other shares or none."""
+        if self._was_called or not _is_plain(output):
+            return self._loss_fn(output, target)
+        self._was_called = True
+        with _NoCollectives():  # type: ignore[no-untyped-call,unused-ignore]
+            return self._loss_fn(output, target)
 
     def _counts(self, targets: torch.Tensor) -> bool:
         """Returns whether targets are counted. Tensors without contents are not."""
@@ -91,7 +105,7 @@ class Losses:
         """Compares the loss of two samples with those of each, on few of their tokens: at the first
         share, and at the first that has targets that count for nothing."""
         is_masked = bool(self._masked) and self._masked[number]
-        if is_masked in self._checked or type(output) is not torch.Tensor or output.is_meta:
+        if is_masked in self._checked or not _is_plain(output):
             return
         self._checked.add(is_masked)
         if output.dim() > 1 and output.shape[0] == target.shape[0]:
@@ -107,13 +121,15 @@ class Losses:
                       else float(self._weight(target[first:end])))
             if weight == 0:
                 return 0.0, 0.0
-            loss = self._loss_fn(output[first:end], target[first:end])
+            loss = self._call(output[first:end], target[first:end])
             is_exact = is_exact and loss.dtype in (torch.float32, torch.float64)
             return float(loss), float(loss) * weight
 
         try:
             (both, together), (one, first), (other, second) = (
                 summand(0, 2), summand(0, 1), summand(1, 2))
+        except Error:
+            raise
         except Exception:
             return  # It takes whole shares alone.
         tolerance = 1e-4 if is_exact else 3e-2
@@ -134,6 +150,26 @@ class Losses:
                 else f"{self._reduction} over targets")
         raise field_error("SPEC_INVALID", "loss_fn",
                           f"the loss of the last layer is no {kind}: {found}; {why}")
+
+
+class _NoCollectives(TorchDispatchMode):  # type: ignore[no-untyped-call,unused-ignore]
+    """Refuses collectives before they begin."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (),
+                           kwargs: Any = None) -> Any:
+        name = function._schema.name
+        if name.startswith(_COLLECTIVES) and not name.endswith("wait_tensor"):
+            raise field_error(
+                "SPEC_INVALID", "loss_fn", f"calls the collective {name.partition('::')[2]}: ranks "
+                "call a loss as often as they have shares with targets, and once more with parts of "
+                "them, so others would wait for ever; return the loss of the share alone, and "
+                "exchange numbers behind `run.step`, which returns the loss of the whole batch")
+        return function(*args, **(kwargs or {}))
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Returns whether a tensor has contents and is all there: it is no DTensor."""
+    return type(tensor) is torch.Tensor and not tensor.is_meta
 
 
 def _two_samples(output: torch.Tensor, target: torch.Tensor,

@@ -48,9 +48,10 @@ class _Stage(PipelineStage):
         made = run(*args, **kwargs)
         if not self.is_last:
             return made
-        # torch puts what micro-batches return side by side.
+        # torch puts what micro-batches return side by side, and PyTorch 2.6 detaches it in place,
+        # which a view refuses.
         number = self._micro_batch
-        return self._loss_of_part(made, self.targets[number], number).unsqueeze(0)
+        return torch.stack([self._loss_of_part(made, self.targets[number], number)])
 
     def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
         self._stage.begin_backward(bwd_chunk_id == self._last_micro_batch)

@@ -45,6 +45,9 @@ def add_command(commands: Any) -> None:
                        help="largest difference, relative [1e-4]")
     check.add_argument("--seconds", type=float, default=300.0, metavar="S",
                        help="a rank waits so long for the others [300]")
+    check.add_argument("--memory", action="store_true",
+                       help="also simulate what PyTorch's allocator of GPUs takes in three steps of "
+                            "the whole plan")
     check.add_argument("--key", default="", metavar="FILE",
                        help="Ed25519 private key (PEM) that signs the evidence")
     check.add_argument("--out", default="", metavar="FILE",
@@ -82,6 +85,7 @@ def _check(options: argparse.Namespace) -> int:
 
     # torch takes seconds to import, which --help and a plan that is refused need not wait for.
     from parplan.torch.check.evidence import SigningKey, envelope_of, predicate_of
+    from parplan.torch.check.memory import simulate_step
     from parplan.torch.check.models import Source
     from parplan.torch.check.numerics import compare
     from parplan.torch.check.shrink import shrink
@@ -91,24 +95,50 @@ def _check(options: argparse.Namespace) -> int:
     key = SigningKey(pathlib.Path(options.key).read_bytes()) if options.key else None
     source = Source(options.model, options.loss, options.inputs)
     small = shrink(plan, max_ranks=options.max_ranks, keep_widths=source.has_own_widths)
-    progress = Progress(1 + len(ranks_that_differ(plan)))
+    progress = Progress(1 + len(ranks_that_differ(plan)) * (2 if options.memory else 1))
+    simulated = None
     try:
         progress.begin(f"{small.plan.device_count} ranks against one process")
         compared = compare(small, source, tensor_plan, options.seconds)
         counted = count_step(plan, topology, source, tensor_plan, progress.begin)
+        if options.memory:
+            simulated = simulate_step(plan, topology, source, tensor_plan, progress.begin)
     finally:
         progress.end()
     predicate = predicate_of(plan, small, compared, counted, options.tolerance, time.time())
     if options.out:
         pathlib.Path(options.out).write_text(envelope_of(plan, predicate, key).to_json())
     if options.format == "json":
-        print(json.dumps({"plan": plan.name, **predicate,
+        memory = {} if simulated is None else {"memory": _memory_of(simulated)}
+        print(json.dumps({"plan": plan.name, **predicate, **memory,
                           "key_id": key.key_id if key else "", "evidence": options.out}, indent=2))
     else:
         policy = plan.recompute_policy
         _show(plan.name, predicate, options.out, key is not None,
               "" if policy is None else str(policy))
+        if simulated is not None:
+            _show_memory(_memory_of(simulated))
     return PASSED if predicate["passed"] else CHECK_FAILED
+
+
+def _memory_of(simulated: Any) -> dict[str, Any]:
+    """Returns a `Simulated` as the result has it, in bytes."""
+    return {"left_out": simulated.left_out, "rows": [
+        {"rank": one.rank, "peak_allocated_bytes": one.allocated,
+         "peak_reserved_bytes": one.reserved,
+         "peak_reserved_bytes_expandable_segments": one.reserved_expandable}
+        for one in simulated.peaks]}
+
+
+def _show_memory(memory: dict[str, Any]) -> None:
+    if memory["left_out"]:
+        print(f"memory       not simulated: {memory['left_out']}")
+    for row in memory["rows"]:
+        print(f"memory       rank {row['rank']}: tensors "
+              f"{row['peak_allocated_bytes'] / 1e9:.3f} GB, with free blocks "
+              f"{row['peak_reserved_bytes'] / 1e9:.3f} GB, or "
+              f"{row['peak_reserved_bytes_expandable_segments'] / 1e9:.3f} GB with "
+              "expandable_segments:True; context and communicators come in addition")
 
 
 def read_tensor_plan(path: str) -> dict[str, str] | None:

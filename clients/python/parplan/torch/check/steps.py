@@ -78,12 +78,27 @@ class Counted:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Job:
+class Job:
+    """What a process needs to run a rank of a verified plan."""
     payload: bytes
     model: bytes
     topology: bytes
     source: Source
     tensor_plan: dict[str, str] | None
+
+    @classmethod
+    def of(cls, plan: Plan, topology: Any, source: Source,
+           tensor_plan: dict[str, str] | None) -> Job:
+        """Returns the job of a plan, made for the `ClusterTopology`."""
+        return cls(plan.payload.SerializeToString(), plan.model.SerializeToString(),
+                   topology.SerializeToString(), source, tensor_plan)
+
+    def plan(self) -> Plan:
+        """Returns the plan once more."""
+        payload = messages.PlanPayload.FromString(self.payload)
+        return Plan(VerifiedPlan(self.payload, payload, ""),
+                    messages.ModelSpec.FromString(self.model),
+                    messages.ClusterTopology.FromString(self.topology))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,8 +117,7 @@ def count_step(plan: Plan, topology: Any, source: Source,
     """Counts the collectives of the second step of `plan`, made for the `ClusterTopology`.
     `begin` is told of each rank that starts. Raises the errors of `parplan.torch.apply` for a plan
     that it refuses."""
-    job = _Job(plan.payload.SerializeToString(), plan.model.SerializeToString(),
-               topology.SerializeToString(), source, tensor_plan)
+    job = Job.of(plan, topology, source, tensor_plan)
     ranks = ranks_that_differ(plan)
     found: list[_Seen] = []
     at_once = max(1, min(len(os.sched_getaffinity(0)), len(ranks)))
@@ -189,7 +203,7 @@ def _notes(plan: Plan, rows: list[Row]) -> tuple[str, ...]:
         if (rank, kind, traffic.ranks_text(one.ranks)) in found))
 
 
-def _run(number: int, ranks: tuple[int, ...], folder: str, job: _Job) -> None:
+def _run(number: int, ranks: tuple[int, ...], folder: str, job: Job) -> None:
     rank = ranks[number]
     place = pathlib.Path(folder, f"seen{rank}")
     torch.set_num_threads(1)
@@ -207,10 +221,8 @@ def _run(number: int, ranks: tuple[int, ...], folder: str, job: _Job) -> None:
     place.write_bytes(pickle.dumps(seen))
 
 
-def _count(rank: int, job: _Job) -> _Seen:
-    payload = messages.PlanPayload.FromString(job.payload)
-    plan = Plan(VerifiedPlan(job.payload, payload, ""), messages.ModelSpec.FromString(job.model),
-                messages.ClusterTopology.FromString(job.topology))
+def _count(rank: int, job: Job) -> _Seen:
+    plan = job.plan()
     begin_fake_job(plan.device_count, rank)
     return count_here(plan, job.source, job.tensor_plan)
 
@@ -227,7 +239,7 @@ def count_here(plan: Plan, source: Source, tensor_plan: dict[str, str] | None) -
     """Counts the second step of this process's rank in a job as `begin_fake_job` makes it."""
     from parplan.torch.check.counting import Counter
     source.load_libraries()
-    with _without_contents(), _without_choices():
+    with without_contents(), without_choices():
         model = source.whole(plan.model, dtype_of(plan))
         for layer in find_layers(model, plan):
             found = experts.experts_of(layer)
@@ -238,7 +250,7 @@ def count_here(plan: Plan, source: Source, tensor_plan: dict[str, str] | None) -
                              "this model are modules of their own")
             vars(found)["forward"] = _AnyExperts(found)
         run = apply(plan, model, source.loss_function(), tensor_plan=tensor_plan, device="cpu")
-        inputs, targets = _batch_without_contents(source, plan)
+        inputs, targets = batch_without_contents(source, plan)
         # The first step may also set up what later ones use.
         run.step(inputs, targets)
         counter = Counter()
@@ -261,7 +273,7 @@ class _AnyExperts:
 
 
 @contextlib.contextmanager
-def _without_choices() -> Iterator[None]:
+def without_choices() -> Iterator[None]:
     """Within it equally many tokens go to the ranks that share experts, whatever they choose."""
     before = experts.rows_for, experts.numbers_of
 
@@ -280,7 +292,7 @@ def _without_choices() -> Iterator[None]:
         module.rows_for, module.numbers_of = before
 
 
-def _batch_without_contents(source: Source, plan: Plan) -> list[torch.Tensor]:
+def batch_without_contents(source: Source, plan: Plan) -> list[torch.Tensor]:
     """Returns inputs and targets that have the sizes of a global batch. Numbers with a point have
     the type of the model's parameters."""
     from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -292,7 +304,7 @@ def _batch_without_contents(source: Source, plan: Plan) -> list[torch.Tensor]:
 
 
 @contextlib.contextmanager
-def _without_contents() -> Iterator[None]:
+def without_contents() -> Iterator[None]:
     """Within it new tensors have sizes and no contents, but for those that device meshes read their
     ranks from; models of transformers draw no values, which some read; and modules stay on their
     device, where they take no memory."""

@@ -196,3 +196,17 @@ def test_the_same_plan_for_another_time_is_refused(plan_folder):
         parplan.Plan.load_files(folder / "envelope.json", plan_folder / "trust.json",
                                 folder / "model.json", folder / "topology.json",
                                 time=time.time() + 2 * plans.DAY)
+
+
+def test_virtual_stages_of_one_device_are_refused_by_both(library):
+    executor, loaded = library
+    model, topology = plans.model_of(4), plans.topology_of(2)
+    stages = [[Strategy(1, 2)] * 2, [Strategy(1, 2)] * 2]
+    payload = plans.payload_of(model, topology, stages, batch=4, micro_batch_count=2,
+                               schedule=Schedule.INTERLEAVED, virtual_stage_count=2)
+    envelope = plans.sign(payload.SerializeToString(), plans.FIRST).to_json().encode()
+    files = [plans.trust(plans.FIRST), *(plans.json_text(one) for one in (model, topology))]
+    for load in (parplan.Plan.load, lambda *given, **options: executor.Plan(
+            loaded, *given, **options)):
+        with pytest.raises(Exception, match="above 1 needs a pipeline of several devices"):
+            load(envelope, *files, time=plans.ISSUE_TIME)

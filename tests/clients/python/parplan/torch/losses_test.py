@@ -145,3 +145,39 @@ def step_with_other_targets():
 
 def test_ranks_with_other_targets_are_refused(tmp_path):
     assert jobs.run_ranks(2, tmp_path, step_with_other_targets, [()]) == [["targets"] * 2]
+
+
+def counted_over_ranks(output, target):
+    """Is the loss of a share, but for the number of targets, which all ranks have together."""
+    count = (target != -100).sum()
+    torch.distributed.all_reduce(count)
+    return summed(output, target) / count
+
+
+def gathered_over_ranks(output, target):
+    """Asks all ranks for an object."""
+    torch.distributed.all_gather_object([None] * torch.distributed.get_world_size(), len(target))
+    return jobs.loss_fn(output, target)
+
+
+def waiting_for_ranks(output, target):
+    torch.distributed.barrier()
+    return jobs.loss_fn(output, target)
+
+
+def step_of_collectives(loss_fn):
+    plan = jobs.plan_of(plans.model_of(3), [[Strategy(1, 2)] * 3], batch=4, micro_batch_count=1)
+    run = parplan.torch.apply(plan, jobs.model_of("plain", 3), loss_fn, device="cpu")
+    inputs, targets = jobs.batch_of(4)
+    # Only one rank checks a share with targets that count for nothing.
+    targets[:2, 4:] = -100
+    with pytest.raises(SpecInvalid) as raised:
+        run.step(inputs, targets)
+    return raised.value.metadata["field"], raised.value.message
+
+
+def test_a_loss_that_waits_for_other_ranks_is_refused(tmp_path):
+    cases = [(counted_over_ranks,), (gathered_over_ranks,), (waiting_for_ranks,)]
+    for case, ranks in zip(cases, jobs.run_ranks(2, tmp_path, step_of_collectives, cases)):
+        for field, message in ranks:
+            assert field == "loss_fn" and "calls the collective" in message, (case, message)

@@ -62,11 +62,13 @@ def test_a_good_plan_passes_and_leaves_evidence(check, tmp_path, request):
         key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     (tmp_path / "public.pem").write_bytes(key.public_key().public_bytes(
         Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
-    code, out, evidence = check("--key", tmp_path / "key.pem", "--format", "json")
+    code, out, evidence = check("--key", tmp_path / "key.pem", "--format", "json", "--memory")
     assert code == 0
     answer = json.loads(out)
     assert answer["passed"] and answer["numbers"]["equal"] and answer["collectives"]["equal"]
     assert answer["numbers"]["worst_gradient_difference"] <= 1e-4
+    (row,) = answer["memory"]["rows"]
+    assert 0 < row["peak_allocated_bytes"] <= row["peak_reserved_bytes_expandable_segments"]
     # Embedding, norms, matrices and biases of three decoders, and the head.
     assert answer["numbers"]["gradient_count"] == 1 + 3 * 16 + 3
     envelope = SignedPlan.from_json(evidence)
@@ -99,8 +101,9 @@ def verify(planctl, folder):
 
 
 def test_evidence_without_a_key_is_not_signed(check):
-    code, out, evidence = check(stages=[[Strategy(1, 2)] * 3])
+    code, out, evidence = check("--memory", stages=[[Strategy(1, 2)] * 3])
     assert code == 0
+    assert "memory       rank 0: tensors 0.0" in out
     assert "passed: loss and 20 gradients" in out and ", not signed" in out
     assert json.loads(evidence)["signatures"] == []
 

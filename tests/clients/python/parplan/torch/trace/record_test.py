@@ -10,7 +10,7 @@ import signed_plans as plans
 import torch_jobs as jobs
 
 from parplan.errors import SpecInvalid
-from parplan.strategy import Schedule, Strategy
+from parplan.strategy import Strategy
 from parplan.torch.command.main import main
 from parplan.torch.spans import Recorder, Span, span
 from parplan.torch.trace import Measured, differences, record
@@ -65,17 +65,6 @@ def test_a_step_of_a_pipeline_has_every_pass_of_every_rank(tmp_path):
     assert [one["args"] for one in last] == [{"stage": 1, "micro_batch": 2}] * 2
     assert document["otherData"]["predicted_step_seconds"] == 1
     assert document["otherData"]["measured_step_seconds"] == pytest.approx(measured.step)
-
-
-def test_stages_of_one_rank_go_backward_together(tmp_path):
-    stages = [[Strategy(1, 2)] * 2, [Strategy(1, 2)] * 2]
-    options = {"batch": 4, "micro_batch_count": 2, "schedule": Schedule.INTERLEAVED,
-               "virtual_stage_count": 2}
-    (answers,) = jobs.run_ranks(2, tmp_path, run_and_record,
-                                [(stages, options, str(tmp_path / "trace"), None)])
-    spans = pickle.loads(answers[0]).ranks[1]
-    assert [one.name for one in spans] == ["0F0", "1F0", "0+1B0", "0F1", "1F1", "0+1B1",
-                                           "gradients", "optimizer", "step"]
 
 
 def test_differences_are_means_of_passes_and_medians_of_ranks(tmp_path):
