@@ -212,7 +212,7 @@ absl::StatusOr<std::vector<ExportedFile>> ExportMegatronPlan(const Plan& plan,
   arguments.AddIf(strategy.sequence_parallel && strategy.tensor_parallel_degree > 1,
                   "sequence-parallel");
   arguments.AddIf(UsesMegatronFsdp(strategy) && strategy.tensor_parallel_degree > 1 &&
-                      facts.runtime.overlap_tensor_parallel,
+                      facts.runtime.tensor_parallel_overlap != TensorParallelOverlap::kNone,
                   "tp-comm-overlap");
   arguments.Add("micro-batch-size", uniform.micro_batch_size_per_rank());
   arguments.Add("global-batch-size", uniform.global_batch_size);

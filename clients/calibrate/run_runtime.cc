@@ -282,7 +282,7 @@ void Refine(const PublishedRun& run, const std::string& precision, bool megatron
   if (absl::StartsWith(run.source, "korthikanti")) {
     const std::string runtime_id = "megatron-2022";
     traits->runtime_id = runtime_id;
-    traits->overlap_tensor_parallel = true;
+    traits->tensor_parallel_overlap = TensorParallelOverlap::kWeightGradients;
   }
   if (said.blocking_launches.has_value()) traits->blocking_launches = *said.blocking_launches;
   if (said.cuda_graphs.value_or(false)) traits->eager = false;
@@ -299,7 +299,11 @@ void Refine(const PublishedRun& run, const std::string& precision, bool megatron
   if (said.flash_kernel.has_value()) traits->flash_kernel = *said.flash_kernel;
   if (said.compiled.value_or(false)) traits->fused_elementwise = true;
   if (said.overlap_tensor_parallel.has_value()) {
-    traits->overlap_tensor_parallel = *said.overlap_tensor_parallel;
+    // Rows of Megatron Core and its kin mean Transformer Engine's user buffers. PyTorch's
+    // asynchronous tensor parallelism is taken to hide exchanges of the backward pass only.
+    traits->tensor_parallel_overlap = !*said.overlap_tensor_parallel ? TensorParallelOverlap::kNone
+                                      : megatron_family ? TensorParallelOverlap::kProducts
+                                                        : TensorParallelOverlap::kWeightGradients;
   }
   if (said.dropout.has_value()) {
     traits->attention_dropout = *said.dropout;

@@ -90,12 +90,13 @@ double AnalyticLayer::TimeOf(const LayerOperation& operation) const {
 }
 
 PassTime AnalyticLayer::TimeOf(const OperationList& operations, double launch_interval,
-                               double* hiding) const {
+                               Shade* shade) const {
   double device = 0.0;
   for (const LayerOperation& operation : operations) {
     const double time = TimeOf(operation);
     device += time;
-    if (hiding != nullptr && operation.hides_collective) *hiding += time;
+    if (shade == nullptr || operation.shade == CollectiveShade::kNone) continue;
+    (operation.shade == CollectiveShade::kWhole ? shade->whole : shade->split) += time;
   }
   return {Seconds::Of(device), Seconds::Of(operations.LaunchCount() * launch_interval)};
 }
@@ -134,12 +135,15 @@ AnalyticTimes AnalyticLayer::Times(const LayerShape& shape, double samples,
   busiest.expert_load = shape.expert_parallel_degree > 1 ? expert_imbalance_ : 1.0;
   ListOperations(layer_, precision_, runtime_, busiest, samples, operations, quantised_copy_count_);
   AnalyticTimes times;
-  times.forward = TimeOf(operations.forward, forward_launch_interval_);
+  Shade forward_shade;
+  times.forward = TimeOf(operations.forward, forward_launch_interval_, &forward_shade);
+  times.splitting_forward = Seconds::Of(forward_shade.split);
   const Seconds awaited = Seconds::Of(operations.awaited_launch_count * forward_launch_interval_);
   times.forward.device += awaited;
-  double hiding = 0.0;
-  times.backward = TimeOf(operations.backward, backward_launch_interval_, &hiding);
-  times.hiding_backward = Seconds::Of(hiding);
+  Shade backward_shade;
+  times.backward = TimeOf(operations.backward, backward_launch_interval_, &backward_shade);
+  times.hiding_backward = Seconds::Of(backward_shade.whole);
+  times.splitting_backward = Seconds::Of(backward_shade.split);
   if (IsTransformer(layer_.kind)) {
     times.full_recompute = times.forward;
     if (runtime_.recompute_stops_early && operations.last_forward_product.Flops() > 0.0) {

@@ -31,9 +31,11 @@ struct AnalyticTimes {
   PassTime forward;
   // The backward pass itself; recomputation comes in addition.
   PassTime backward;
-  // The part of the backward pass's device time that weight gradients take which
-  // tensor-parallel collectives can hide behind.
+  // The parts of the device times in products that tensor-parallel collectives can hide behind:
+  // weight gradients of the backward pass, and what `CollectiveShade::kSplit` says of each pass.
   Seconds hiding_backward;
+  Seconds splitting_forward;
+  Seconds splitting_backward;
   // Passes before the backward pass of a layer that recomputes all of itself, or selectively; 0 for
   // layers that are no transformer layers.
   PassTime full_recompute;
@@ -58,10 +60,16 @@ class AnalyticLayer {
   AnalyticTimes Times(const LayerShape& shape, double samples, bool with_modules = false) const;
 
  private:
+  // Seconds in products of each `CollectiveShade`.
+  struct Shade {
+    double whole = 0.0;
+    double split = 0.0;
+  };
+
   // Adds up `operations`. `launch_interval` is the time in seconds from one launch to the next.
-  // `*hiding` receives the time of the products that collectives can hide behind.
+  // `*shade` receives the time of the products that collectives can hide behind.
   PassTime TimeOf(const OperationList& operations, double launch_interval,
-                  double* hiding = nullptr) const;
+                  Shade* shade = nullptr) const;
   // Returns the time of one operation in seconds.
   double TimeOf(const LayerOperation& operation) const;
   // Fills `times.modules` from the forward pass and the other times.

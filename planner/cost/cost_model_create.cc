@@ -303,7 +303,8 @@ GroupCosts::GroupCosts(const PlanningProblem& problem, GroupIndex group, const P
     loss_sum_ = collectives.Time(Collective::kAllReduce, everyone, kLossBytes);
   }
   const bool has_overlap = !needs.data_groups.empty() ||
-                           (runtime_.overlap_tensor_parallel && !needs.tensor_groups.empty());
+                           (runtime_.tensor_parallel_overlap != TensorParallelOverlap::kNone &&
+                            !needs.tensor_groups.empty());
   const std::optional<double> contention =
       device_.has_value() && allow_estimates
           ? std::optional<double>(coefficients_[Coefficient::kContention])

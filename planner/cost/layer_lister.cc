@@ -39,10 +39,15 @@ void LayerLister::Linear(Cut cut, double rows, double inner, double columns, boo
                          double batch_count) {
   Quantise(rows * inner * batch_count, forward_);
   Quantise(rows * columns * batch_count, backward_);
-  forward_.AddProduct(LinearShape(rows, columns, inner, batch_count));
-  backward_.AddProduct(LinearShape(rows, inner, columns, batch_count));
+  // Backward a map split by columns needs no collective for the gradient of its input, which is on
+  // its way while that of the weights is computed; one split by rows reads a gathered gradient.
+  const bool by_columns = cut == Cut::kColumns;
+  forward_.AddProduct(LinearShape(rows, columns, inner, batch_count), CollectiveShade::kSplit);
+  backward_.AddProduct(LinearShape(rows, inner, columns, batch_count),
+                       by_columns ? CollectiveShade::kNone : CollectiveShade::kSplit);
   if (layer_.frozen) return Adapter(rows, inner, columns, batch_count);
-  backward_.AddProduct(LinearShape(inner, columns, rows, batch_count), cut == Cut::kColumns);
+  backward_.AddProduct(LinearShape(inner, columns, rows, batch_count),
+                       by_columns ? CollectiveShade::kWhole : CollectiveShade::kNone);
   AccumulateGradient(inner * columns * batch_count);
   if (!has_bias) return;
   backward_.AddElementwise(rows * columns * element_);

@@ -16,7 +16,7 @@ LayerOperation& OperationList::Add(OperationKind kind, int kernel_count) {
   operation.of_scores = false;
   operation.flops = 0.0;
   operation.slowdown = 1.0;
-  operation.hides_collective = false;
+  operation.shade = CollectiveShade::kNone;
   operation.module = module_;
   return operation;
 }
@@ -28,10 +28,10 @@ std::optional<RecomputeModule> OperationList::SetModule(std::optional<RecomputeM
   return static_cast<RecomputeModule>(before);
 }
 
-void OperationList::AddProduct(const ProductShape& product, bool hides_collective) {
+void OperationList::AddProduct(const ProductShape& product, CollectiveShade shade) {
   LayerOperation& operation = Add(OperationKind::kMatrixProduct, 1);
   operation.product = product;
-  operation.hides_collective = hides_collective;
+  operation.shade = shade;
 }
 
 void OperationList::AddElementwise(double bytes, int kernel_count, double random_count) {

@@ -44,6 +44,16 @@ enum class OperationKind {
   kScan,
 };
 
+// How a matrix product can hide a tensor-parallel collective.
+enum class CollectiveShade {
+  kNone,
+  // A weight gradient: the gradient of the input is ready and on its way meanwhile.
+  kWhole,
+  // The product reads what a collective gathers or writes what one scatters, so it hides the
+  // collective if both go on part by part (`TensorParallelOverlap::kProducts`).
+  kSplit,
+};
+
 // One operation of one pass over one micro-batch on one device. The kind decides which members have
 // a meaning; the others are 0 or false.
 struct LayerOperation {
@@ -63,9 +73,8 @@ struct LayerOperation {
   double slowdown;
   // Number of kernels.
   int kernel_count;
-  // Whether this is a weight gradient behind which a tensor-parallel collective can hide: the
-  // gradient of the input is ready and on its way.
-  bool hides_collective;
+  // The part that a tensor-parallel collective can hide behind.
+  CollectiveShade shade;
   // The smallest module that repeats the operation, as its number; 0 if none does.
   int module;
 };
@@ -81,7 +90,7 @@ class OperationList {
   // Append an operation of one kind with the values of `LayerOperation` of the same names;
   // AddScores appends a `kElementwise` over rows of attention scores. REQUIRES: size() < kCapacity,
   // which is checked.
-  void AddProduct(const ProductShape& product, bool hides_collective = false);
+  void AddProduct(const ProductShape& product, CollectiveShade shade = CollectiveShade::kNone);
   void AddElementwise(double bytes, int kernel_count = 1, double random_count = 0.0);
   void AddScores(double bytes, int kernel_count = 1, double random_count = 0.0);
   void AddFusedAttention(double flops, double slowdown, int kernel_count);

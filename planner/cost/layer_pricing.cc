@@ -64,7 +64,7 @@ const LayerFootprint& LayerPricing::footprint() {
 void LayerPricing::PriceExchanges() {
   const LayerDefinition& definition = layer_.definition();
   const LayerTraffic& traffic = costs_.traffic();
-  tensor_ = traffic.TensorParallel(definition, strategy_, samples_, work_.bare.hiding_backward);
+  tensor_ = traffic.TensorParallel(definition, strategy_, samples_, work_.bare);
   expert_ = traffic.ExpertParallel(definition, strategy_, samples_, work_.bare);
   context_ = traffic.ContextParallel(definition, strategy_, samples_, work_.bare);
 }

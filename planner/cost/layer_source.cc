@@ -61,6 +61,8 @@ LayerWork AnalyticWorkOf(const AnalyticLayer& analytic, const LayerDefinition& d
   work.bare.forward = times.forward.device * factor;
   work.bare.backward = times.backward.device * factor;
   work.bare.hiding_backward = times.hiding_backward * factor;
+  work.bare.splitting_forward = times.splitting_forward * factor;
+  work.bare.splitting_backward = times.splitting_backward * factor;
   work.bare.forward_host = times.forward.host;
   work.bare.backward_host = times.backward.host;
   if (!IsTransformer(definition.kind)) return work;
@@ -244,7 +246,8 @@ LayerWork LayerSource::MeasuredWork(const Strategy& strategy, double samples,
   // Theory gives their share of the work, and the part that selective recomputation repeats.
   const bool is_plain = strategy.context_parallel_degree * strategy.expert_parallel_degree == 1 &&
                         strategy.expert_tensor_parallel_degree == 0;
-  const bool needs_theory = !is_plain || runtime_.overlap_tensor_parallel;
+  const bool needs_theory =
+      !is_plain || runtime_.tensor_parallel_overlap != TensorParallelOverlap::kNone;
   const bool has_parts = recomputes && parts >= RepeatedParts::kAttention;
   LayerWork theory;
   if (needs_theory || has_parts) theory = AnalyticWork(strategy, samples, parts);
@@ -268,6 +271,10 @@ LayerWork LayerSource::MeasuredWork(const Strategy& strategy, double samples,
   }
   passes.hiding_backward =
       passes.backward * ShareOf(theory.bare.hiding_backward, theory.bare.backward);
+  passes.splitting_forward =
+      passes.forward * ShareOf(theory.bare.splitting_forward, theory.bare.forward);
+  passes.splitting_backward =
+      passes.backward * ShareOf(theory.bare.splitting_backward, theory.bare.backward);
   return work;
 }
 

@@ -30,8 +30,11 @@ struct LayerPasses {
   // times above were measured, since they then include the host.
   Seconds forward_host;
   Seconds backward_host;
-  // Part of the backward pass behind which tensor-parallel collectives can hide.
+  // Parts behind which tensor-parallel collectives can hide: in weight gradients, and part by part
+  // in products that read what a collective gathers or write what one scatters.
   Seconds hiding_backward;
+  Seconds splitting_forward;
+  Seconds splitting_backward;
   // Parts of both passes in which attention works on keys and values.
   Seconds forward_attention;
   Seconds backward_attention;

@@ -186,14 +186,38 @@ PassCollectives LayerTraffic::TensorCollectives(const LayerDefinition& definitio
   return calls;
 }
 
+bool LayerTraffic::SplitsCollectives(const LayerDefinition& definition,
+                                     const Strategy& strategy) const {
+  return runtime_.tensor_parallel_overlap == TensorParallelOverlap::kProducts &&
+         strategy.tensor_parallel_degree > 1 && strategy.sequence_parallel &&
+         IsTransformer(definition.kind) && !definition.frozen && !definition.has_experts() &&
+         !definition.latent_attention.has_value() && !definition.state_space.has_value() &&
+         definition.prediction_depth == 0;
+}
+
 // The traffic is exposed, since the next product waits for it, but for the part that the runtime
-// hides behind the gradients of weights (Korthikanti et al., 4.2.2).
+// hides behind the gradients of weights (Korthikanti et al., 4.2.2) or splits.
 LayerTraffic::Exchange LayerTraffic::TensorParallel(const LayerDefinition& definition,
                                                     const Strategy& strategy, double samples,
-                                                    Seconds hiding_backward) const {
+                                                    const LayerPasses& passes) const {
   Exchange exchange = ExchangeOf(TensorCollectives(definition, strategy, samples));
   const int tensor = strategy.tensor_parallel_degree;
-  if (tensor > 1 && runtime_.overlap_tensor_parallel && IsTransformer(definition.kind)) {
+  if (SplitsCollectives(definition, strategy)) {
+    // A product begins with the part of its own rank, or ends with it: of as many parts as ranks
+    // all but one run beside a message.
+    const double beside = (tensor - 1.0) / tensor;
+    const auto exposed = [this](Seconds shade, Seconds moving) {
+      return OverlappedTime(shade, moving, overlap_slowdown_) - shade;
+    };
+    const Seconds forward = passes.splitting_forward * beside;
+    exchange.forward = exposed(forward, exchange.forward);
+    exchange.repeated = exposed(forward, exchange.repeated);
+    exchange.backward = exposed(passes.hiding_backward * 2.0 + passes.splitting_backward * beside,
+                                exchange.backward);
+    return exchange;
+  }
+  if (tensor > 1 && runtime_.tensor_parallel_overlap != TensorParallelOverlap::kNone &&
+      IsTransformer(definition.kind)) {
     // One all-reduce of each part; with sequence parallelism a gather and a scatter.
     const TensorParallelTraffic traffic =
         TrafficOf(definition, strategy.sequence_parallel, runtime_,
@@ -212,7 +236,7 @@ LayerTraffic::Exchange LayerTraffic::TensorParallel(const LayerDefinition& defin
       calls.Add(Collective::kReduceScatter, group, bytes, pass.scatters);
     }
     const Seconds hidden = TimeOf(calls);
-    const Seconds shade = hiding_backward * (strategy.sequence_parallel ? 2.0 : 1.0);
+    const Seconds shade = passes.hiding_backward * (strategy.sequence_parallel ? 2.0 : 1.0);
     exchange.backward =
         exchange.backward - hidden + OverlappedTime(shade, hidden, overlap_slowdown_) - shade;
   }

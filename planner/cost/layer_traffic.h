@@ -42,10 +42,9 @@ class LayerTraffic {
   LayerTraffic(const PlanningProblem& problem, GroupIndex group, CollectiveCosts collectives,
                double overlap_slowdown, double expert_imbalance = 1.0);
 
-  // Returns the part of the exchange that products do not hide. Up to `hiding_backward` of the
-  // backward pass can.
+  // Returns the part of the exchange that products do not hide.
   Exchange TensorParallel(const LayerDefinition& definition, const Strategy& strategy,
-                          double samples, Seconds hiding_backward) const;
+                          double samples, const LayerPasses& passes) const;
   // Returns the part of the exchange that attention does not hide. It hides the messages of rings
   // alone.
   Exchange ContextParallel(const LayerDefinition& definition, const Strategy& strategy,
@@ -109,6 +108,12 @@ class LayerTraffic {
   const CollectiveCosts& collectives() const { return collectives_; }
 
  private:
+  // Returns whether each of the layer's tensor-parallel collectives runs beside a product that
+  // reads what it gathers or writes what it scatters: dense layers with sequence parallelism, if
+  // the runtime splits them. Latent attention, experts and state spaces have others, too. Of layers
+  // with frozen weights no gradient of weights hides the sums, and adapters gather their input once
+  // more.
+  bool SplitsCollectives(const LayerDefinition& definition, const Strategy& strategy) const;
   void AddHeadExchange(const LayerDefinition& definition, const Strategy& strategy, double samples,
                        PassCollectives& calls) const;
   PassCollectives RingCollectives(const LayerDefinition& definition, const Strategy& strategy,

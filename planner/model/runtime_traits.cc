@@ -48,7 +48,7 @@ RuntimeTraits Megatron2021() {
 RuntimeTraits Megatron2022() {
   RuntimeTraits traits = Megatron2021();
   traits.runtime_id = "megatron-2022";
-  traits.overlap_tensor_parallel = true;
+  traits.tensor_parallel_overlap = TensorParallelOverlap::kWeightGradients;
   return traits;
 }
 
@@ -79,7 +79,7 @@ RuntimeTraits MegatronCore() {
   traits.attention_output_copied = true;
   // Transformer Engine takes cuDNN's kernels from Hopper on.
   traits.flash_kernel = FlashKernel::kNative;
-  traits.overlap_tensor_parallel = true;
+  traits.tensor_parallel_overlap = TensorParallelOverlap::kWeightGradients;
   traits.forward_launch_ratio = 5.0;
   // MoEAlltoAllTokenDispatcher.preprocess: a synchronization before the exchange of tokens.
   traits.reads_expert_counts = true;

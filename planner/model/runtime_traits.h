@@ -54,6 +54,16 @@ enum class ExpertExchange {
   kOnceARank = 3,
 };
 
+// The computation that tensor-parallel collectives run beside. Each value includes those before it.
+enum class TensorParallelOverlap : uint8_t {
+  kNone,
+  // In the backward pass the products for weight gradients.
+  kWeightGradients,
+  // In both passes of sequence-parallel dense layers, part by part, the products that read what is
+  // gathered or write what is scattered (Transformer Engine's user buffers).
+  kProducts,
+};
+
 // The traits of one training program. The defaults are those of parplan's own executor on GPUs.
 struct RuntimeTraits {
   // The name by which questions and profiles name the program.
@@ -114,9 +124,7 @@ struct RuntimeTraits {
   // Gradients of keys and values are summed, and sent, in 32 bits while they go round a ring.
   // Otherwise they have the type of activations.
   bool widens_ring_gradients = false;
-  // Tensor-parallel collectives of the backward pass run beside the products for
-  // weight gradients.
-  bool overlap_tensor_parallel = false;
+  TensorParallelOverlap tensor_parallel_overlap = TensorParallelOverlap::kNone;
   // With sharded optimizer states gradients are still all-reduced, and each rank uses its part
   // (DeepSpeed's first level).
   bool all_reduces_sharded_gradients = false;

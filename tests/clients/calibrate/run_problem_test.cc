@@ -261,6 +261,19 @@ TEST(QuestionOf, KnowsWhetherTheHostReadsHowManyTokensExpertsGet) {
   EXPECT_FALSE(reads(R"("notes": ["tokens padded to a capacity factor of 1"])"));
 }
 
+TEST(QuestionOf, KnowsWhatTensorParallelCollectivesRunBeside) {
+  const auto overlap = [](const std::string& note) {
+    const std::string row =
+        With(With(GptRow(), "Megatron-LM", "Megatron-Bridge"), R"("recompute": "full")",
+             absl::StrCat(R"("recompute": "full", "notes": [")", note, "\"]"));
+    return QuestionFor(row).runtime.tensor_parallel_overlap;
+  };
+  EXPECT_EQ(overlap("tp comm overlap"), TensorParallelOverlap::kProducts);
+  EXPECT_EQ(overlap("nothing of it"), TensorParallelOverlap::kWeightGradients);
+  EXPECT_EQ(overlap("no overlap of tensor-parallel or pipeline transfers"),
+            TensorParallelOverlap::kNone);
+}
+
 TEST(QuestionOf, KnowsWhichGraphsAreOfWholeLayers) {
   const auto eager = [](const std::string& note) {
     const std::string row =

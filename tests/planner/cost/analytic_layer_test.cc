@@ -154,6 +154,15 @@ TEST(AnalyticLayer, HidesCollectivesBehindPartOfTheBackwardPass) {
   EXPECT_LT(times.hiding_backward, 0.35 * times.backward.device);
 }
 
+// Forward every linear map reads what is gathered or writes what is scattered; backward the
+// gradients of the inputs of maps split by rows do: h^2 and 4 h^2, where the weight gradients of
+// those split by columns are 3 h^2 and 4 h^2.
+TEST(AnalyticLayer, SplitsCollectivesAmongItsProducts) {
+  const AnalyticTimes times = Times(TestDecoder(12288, 96, 2048), *FindRuntime("megatron-core"));
+  EXPECT_NEAR(times.splitting_backward / times.hiding_backward, 5.0 / 7.0, 0.05);
+  EXPECT_NEAR(times.splitting_forward / times.hiding_backward, 12.0 / 7.0, 0.1);
+}
+
 TEST(AnalyticLayer, TheHostLaunchesKernelsWhateverTheirSize) {
   const RuntimeTraits& runtime = *FindRuntime("megatron-deepspeed");
   const Coefficients coefficients("ampere");

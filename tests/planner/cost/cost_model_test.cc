@@ -304,7 +304,7 @@ TEST(CostModel, OverlappedTensorParallelismIsWorkedByHand) {
   for (const bool sequence_parallel : {false, true}) {
     options.rules.runtime = *FindRuntime("megatron-2021");
     const CostModel plain = *CostModel::Create(EstimatedProblem(options));
-    options.rules.runtime.overlap_tensor_parallel = true;
+    options.rules.runtime.tensor_parallel_overlap = TensorParallelOverlap::kWeightGradients;
     const CostModel overlapped = *CostModel::Create(EstimatedProblem(options));
     Strategy strategy = Degrees(8, 8);
     strategy.sequence_parallel = sequence_parallel;

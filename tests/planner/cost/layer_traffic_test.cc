@@ -1,5 +1,6 @@
 #include "planner/cost/layer_traffic.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/cost/tensor_parallel_traffic.h"
+#include "planner/model/coefficients.h"
 #include "tests/planner/cost/small_problem.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/valid.h"
@@ -40,13 +42,100 @@ TEST(LayerTraffic, RanksThatShareNothingExchangeNothing) {
   const LayerSource& source = group.layer_source(kDecoder);
   const Strategy alone = Degrees(1, 1);
   for (const LayerTraffic::Exchange& exchange :
-       {traffic.TensorParallel(source.definition(), alone, 1.0, Seconds()),
+       {traffic.TensorParallel(source.definition(), alone, 1.0, LayerPasses()),
         traffic.ContextParallel(source.definition(), alone, 1.0, LayerPasses()),
         traffic.ExpertParallel(source.definition(), alone, 1.0, LayerPasses()),
         traffic.DataParallel(source.Footprint(alone, 1), alone, ShardingLevel::kNone)}) {
     EXPECT_EQ(exchange.forward, Seconds());
     EXPECT_EQ(exchange.backward, Seconds());
   }
+}
+
+// Eight A100 with layers of `precision`, changed by `change`.
+template <typename Change>
+CostModel QuantisedCosts(const RuntimeTraits& runtime, Precision precision, int expert_count,
+                         const Change& change) {
+  EstimatedOptions options;
+  options.device_count = 8;
+  options.decoder_count = 2;
+  options.hidden_size = 1024;
+  options.attention_head_count = 16;
+  options.expert_count = expert_count;
+  options.global_batch_size = 8;
+  options.rules.runtime = runtime;
+  const PlanningProblem plain = EstimatedProblem(options);
+  std::vector<LayerDefinition> definitions = plain.model().layer_definitions();
+  change(definitions[1]);
+  const absl::StatusOr<ModelSpec> model = ModelSpec::Create(
+      "quantised", definitions, plain.model().layer_runs(), precision, Optimizer::kAdam);
+  Hardware hardware = *plain.hardware(kFirstGroup);
+  hardware.device.matrix_flops_8_bit = 2.0 * hardware.device.matrix_flops_16_bit;
+  const absl::StatusOr<PlanningProblem> problem = PlanningProblem::Create(
+      std::make_shared<const ModelSpec>(*model), std::make_shared<const Topology>(plain.topology()),
+      Knowledge{{{.hardware = std::make_shared<const Hardware>(hardware)}}},
+      options.global_batch_size, options.rules);
+  return *CostModel::Create(*problem);
+}
+
+// Eight A100 whose decoders are changed by `change`.
+template <typename Change>
+CostModel OverlappingCosts(TensorParallelOverlap overlap, const Change& change) {
+  RuntimeTraits runtime = *FindRuntime("megatron-core");
+  runtime.tensor_parallel_overlap = overlap;
+  return QuantisedCosts(runtime, Precision::kBf16, 0, change);
+}
+
+// Products of 8 ms on four ranks: three of four parts, 6 ms, run beside the exchange. The gradients
+// of the weights of maps split by columns, and as long those of their inputs, do as a whole.
+TEST(LayerTraffic, SplitCollectivesAreWorkedByHand) {
+  const CostModel costs =
+      OverlappingCosts(TensorParallelOverlap::kProducts, [](LayerDefinition&) {});
+  const GroupCosts& group = costs.group(kFirstGroup);
+  const LayerTraffic& traffic = group.traffic();
+  const LayerDefinition& decoder = group.layer_source(1).definition();
+  const double slowdown = Coefficients("ampere")[Coefficient::kContention];
+  Strategy strategy = Degrees(4, 2);
+  strategy.sequence_parallel = true;
+  const auto exposed = [&](double shade, double moving) {
+    return std::max(shade, moving) + (slowdown - 1.0) * std::min(shade, moving) - shade;
+  };
+  // From messages that products hide to those that take longer.
+  for (const double samples : {1.0, 64.0, 4096.0}) {
+    LayerPasses passes;
+    passes.splitting_forward = Seconds::Milliseconds(8);
+    passes.splitting_backward = Seconds::Milliseconds(4);
+    passes.hiding_backward = Seconds::Milliseconds(3);
+    const PassCollectives calls = traffic.TensorCollectives(decoder, strategy, samples);
+    const LayerTraffic::Exchange exchange =
+        traffic.TensorParallel(decoder, strategy, samples, passes);
+    const double forward = traffic.TimeOf(calls.forward).value();
+    const double backward = traffic.TimeOf(calls.backward).value();
+    EXPECT_NEAR(exchange.forward.value(), exposed(6e-3, forward), 1e-9 * forward);
+    EXPECT_NEAR(exchange.backward.value(), exposed(2.0 * 3e-3 + 3e-3, backward), 1e-9 * backward);
+    EXPECT_LE(exchange.repeated, exchange.forward);
+    const LayerTraffic::Exchange alone =
+        traffic.TensorParallel(decoder, strategy, samples, LayerPasses());
+    EXPECT_EQ(alone.forward.value(), forward);
+    EXPECT_EQ(alone.backward.value(), backward);
+  }
+}
+
+TEST(LayerTraffic, MoreOverlapOfTensorParallelismIsNeverSlower) {
+  using Overlap = TensorParallelOverlap;
+  const auto cost = [](Overlap overlap, const auto& change, bool sequence_parallel) {
+    const CostModel costs = OverlappingCosts(overlap, change);
+    Strategy strategy = Degrees(4, 2);
+    strategy.sequence_parallel = sequence_parallel;
+    const LayerCost layer = costs.group(kFirstGroup).CostOfLayer(1, strategy, 8, 1);
+    return layer.time[TimeItemKind::kTensorParallel];
+  };
+  const auto dense = [](LayerDefinition&) {};
+  EXPECT_LT(cost(Overlap::kWeightGradients, dense, true), cost(Overlap::kNone, dense, true));
+  EXPECT_LT(cost(Overlap::kProducts, dense, true), cost(Overlap::kWeightGradients, dense, true));
+  // User buffers need sequence parallelism.
+  EXPECT_EQ(cost(Overlap::kProducts, dense, false), cost(Overlap::kWeightGradients, dense, false));
+  const auto frozen = [](LayerDefinition& layer) { layer.frozen = true; };
+  EXPECT_EQ(cost(Overlap::kProducts, frozen, true), cost(Overlap::kWeightGradients, frozen, true));
 }
 
 // The decoder of the estimated problem: 1024 tokens of 16 heads of 64, keys and values, bf16. In a
@@ -189,32 +278,6 @@ TEST(LayerTraffic, ATokenTravelsOnceToANodeAndOnceToARank) {
   const LayerCollective* const inside = between + 1;
   EXPECT_EQ(inside->group, (GroupShape{8, 1}));
   EXPECT_DOUBLE_EQ(inside->bytes / all, 1.9375 / 2.0);
-}
-
-// Eight A100 with layers of `precision`, changed by `change`.
-template <typename Change>
-CostModel QuantisedCosts(const RuntimeTraits& runtime, Precision precision, int expert_count,
-                         const Change& change) {
-  EstimatedOptions options;
-  options.device_count = 8;
-  options.decoder_count = 2;
-  options.hidden_size = 1024;
-  options.attention_head_count = 16;
-  options.expert_count = expert_count;
-  options.global_batch_size = 8;
-  options.rules.runtime = runtime;
-  const PlanningProblem plain = EstimatedProblem(options);
-  std::vector<LayerDefinition> definitions = plain.model().layer_definitions();
-  change(definitions[1]);
-  const absl::StatusOr<ModelSpec> model = ModelSpec::Create(
-      "quantised", definitions, plain.model().layer_runs(), precision, Optimizer::kAdam);
-  Hardware hardware = *plain.hardware(kFirstGroup);
-  hardware.device.matrix_flops_8_bit = 2.0 * hardware.device.matrix_flops_16_bit;
-  const absl::StatusOr<PlanningProblem> problem = PlanningProblem::Create(
-      std::make_shared<const ModelSpec>(*model), std::make_shared<const Topology>(plain.topology()),
-      Knowledge{{{.hardware = std::make_shared<const Hardware>(hardware)}}},
-      options.global_batch_size, options.rules);
-  return *CostModel::Create(*problem);
 }
 
 double GatheredBytes(const CollectiveList& calls) {

@@ -24,7 +24,7 @@ PlanningProblem PlainProblem(const std::string& runtime_id, int expert_count) {
   RuntimeTraits runtime = *FindRuntime(runtime_id);
   runtime.overlap_gradient_sync = false;
   runtime.overlap_parameter_gather = false;
-  runtime.overlap_tensor_parallel = false;
+  runtime.tensor_parallel_overlap = TensorParallelOverlap::kNone;
   return EstimatedProblem({.device_count = kDevices,
                            .decoder_count = 6,
                            .hidden_size = 1024,
