@@ -196,9 +196,9 @@ absl::StatusOr<ModelFacts> ReadFields(const std::string& family, bool galvatron,
   }
   if (facts.patch_value_count == 0) {
     // Galvatron trains every model with a head of its own.
-    facts.tied_embedding =
-        config.Flag({"tie_word_embeddings", "use_embedding_sharing", "share_input_output_layers"},
-                    galvatron ? false : tied);
+    facts.tied_embedding = config.Flag({"tie_word_embeddings", "tie_embedding",
+                                        "use_embedding_sharing", "share_input_output_layers"},
+                                       galvatron ? false : tied);
   }
   PARPLAN_RETURN_IF_ERROR(config.status());
   return facts;
