@@ -67,8 +67,8 @@ void ReadFeedForwardBlock(ConfigFields& part, int hidden_size, LayerParts& layer
   layer.feed_forward_size = size;
 }
 
-LayerParts ReadBlock(ConfigFields& block, const std::string& path, int hidden_size,
-                     int head_count) {
+LayerParts ReadLayerBlock(ConfigFields& block, const std::string& path, int hidden_size,
+                          int head_count) {
   LayerParts layer;
   std::vector<std::string> ignored;
   for (const char* key : {"attention", "ffn"}) {
@@ -117,7 +117,7 @@ std::vector<LayerParts> ReadBlocks(ConfigFields& fields, int layer_count, int hi
                                    int head_count) {
   const nlohmann::json* const blocks = fields.Array("block_configs");
   if (blocks == nullptr) return ReadGroupsOfLayers(fields, layer_count, head_count);
-  // What older releases wrote beside it.
+  // Older releases wrote it beside the list.
   fields.MarkRead("num_key_value_heads_per_layer");
   std::vector<LayerParts> layers;
   if (static_cast<int>(blocks->size()) != layer_count) {
@@ -132,7 +132,7 @@ std::vector<LayerParts> ReadBlocks(ConfigFields& fields, int layer_count, int hi
       break;
     }
     ConfigFields block((*blocks)[i], fields.file_name(), path);
-    layers.push_back(ReadBlock(block, path, hidden_size, head_count));
+    layers.push_back(ReadLayerBlock(block, path, hidden_size, head_count));
     fields.Take(block);
   }
   return layers;

@@ -344,10 +344,12 @@ std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields
     if (!fields.Flag({"mamba_use_mlp"}, true)) fields.Fail("mamba_use_mlp", "must be true");
     return layers;
   }
-  const int head_count = fields.Optional({"num_attention_heads"}, traits.attention_head_count);
-  std::vector<LayerParts> blocks =
-      ReadBlocks(fields, layer_count, fields.Optional({"hidden_size"}, 1), std::max(head_count, 1));
-  if (!blocks.empty() || !fields.status().ok()) return blocks.empty() ? layers : blocks;
+  if (fields.Has("block_configs") || fields.Has("num_key_value_heads_per_layer")) {
+    const int head_count = fields.Size({"num_attention_heads"});
+    std::vector<LayerParts> blocks =
+        ReadBlocks(fields, layer_count, fields.Size({"hidden_size"}), head_count);
+    return blocks.empty() ? layers : blocks;
+  }
   const Windows windows = ReadWindowSizes(traits, fields);
   const char* field = nullptr;
   const std::vector<std::string> names = NamesOfLayers(windows, fields, layer_count, &field);

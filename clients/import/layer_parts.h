@@ -1,4 +1,4 @@
-// Which parts a layer of a `config.json` has. layer_layout.h and block_config.h read them, and
+// The parts that a layer of a `config.json` has. layer_layout.h and block_config.h read them, and
 // transformer_config.h makes layers of them.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_LAYER_PARTS_H_

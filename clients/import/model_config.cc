@@ -74,11 +74,11 @@ bool TraitsFromFields(const std::string& family, ConfigFields& config, FamilyTra
   return true;
 }
 
-// Returns whether the model has layers, all of them opaque.
+// Returns whether the model has layers, all of them opaque with sizes that a user gave.
 bool HasOnlyOpaqueLayers(const ModelFacts& facts) {
   return !facts.runs.empty() &&
          std::all_of(facts.runs.begin(), facts.runs.end(), [](const TransformerRunFacts& run) {
-           return run.kind == v1::LAYER_KIND_OPAQUE;
+           return run.kind == v1::LAYER_KIND_OPAQUE && run.opaque_kept_values_per_token == 0;
          });
 }
 

@@ -77,7 +77,7 @@ ChannelDecaySizes ReadChannelDecaySizes(ConfigFields& fields, std::vector<std::s
   const ChannelDecaySizes sizes = {.head_count = inner.Size({"num_heads"}),
                                    .head_size = inner.Size({"head_dim"}),
                                    .convolution_width = inner.Size({"short_conv_kernel_size"})};
-  // Which layers have it (layer_layout.h).
+  // Lists of the layers that have it (layer_layout.h).
   for (const char* key : {"full_attn_layers", "kda_layers"}) inner.MarkRead(key);
   inner.RefuseWhatIsUnknown(notes);
   fields.Take(inner);

@@ -59,7 +59,7 @@ TEST(MadeLayers, ShortConvolutionsMayHaveExperts) {
            R"({"model_type": "lfm2_moe", "num_experts": 4, "num_experts_per_tok": 2,
           "moe_intermediate_size": 16, "num_dense_layers": 1, "use_expert_bias": false})");
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
-  EXPECT_EQ(LayersOf(import.model), "oEo");
+  EXPECT_EQ(LayersOf(import.model), "o:o");
   const int64_t experts = 4 * 3 * kHidden * 16 + 4 * kHidden + kHidden;
   EXPECT_EQ(ParametersOf(config),
             2 * kConvolution + kFeedForward + kAttention + 2 * 16 + 2 * experts + kTable + kHidden);
