@@ -172,6 +172,16 @@ const json* ConfigFields::Object(const char* key) {
   return &object_[key];
 }
 
+const json* ConfigFields::Array(const char* key) {
+  MarkRead(key);
+  if (!Has(key)) return nullptr;
+  if (!object_[key].is_array()) {
+    Fail(key, "must be a list");
+    return nullptr;
+  }
+  return &object_[key];
+}
+
 void ConfigFields::Refuse(const char* key, absl::string_view rule) {
   MarkRead(key);
   if (Has(key) && IsActive(object_[key])) Fail(key, rule);

@@ -82,6 +82,9 @@ class ConfigFields {
   // remembering an error, no object.
   const nlohmann::json* Object(const char* key);
 
+  // The same for a list.
+  const nlohmann::json* Array(const char* key);
+
   // Counts the field as read.
   void MarkRead(const char* key) { read_.insert(key); }
 

@@ -73,9 +73,9 @@ void ReadEndParameters(const FamilyTraits& traits, bool counts_all_parameters,
   const int64_t words = fields.Optional({"vocab_size", "padded_vocab_size"}, 0);
   // The width of the tables, if it is another one.
   const int64_t width = fields.Optional({"word_embed_proj_dim", "embedding_size"}, run.hidden_size);
-  const bool is_tied =
-      fields.Flag({"tie_word_embeddings", "use_embedding_sharing", "share_input_output_layers"},
-                  traits.is_tied);
+  const bool is_tied = fields.Flag({"tie_word_embeddings", "tie_embedding", "use_embedding_sharing",
+                                    "share_input_output_layers"},
+                                   traits.is_tied);
   const bool has_head_bias = fields.Flag({"lm_head_bias", "decoder_bias"}, traits.has_head_bias);
   const bool has_positions = HasPositionTable(traits, fields);
   const int types = fields.Count({"type_vocab_size"}, traits.token_type_count);

@@ -114,6 +114,13 @@ void ReadAttentionExtras(const FamilyTraits& traits, ConfigFields& fields,
         "priced");
   }
   extra.attention += ReadIndexer(fields, run, notes);
+  if (!fields.Has("blocksparse_block_size")) return;
+  for (const char* key : {"blocksparse_block_size", "blocksparse_homo_head_pattern",
+                          "blocksparse_num_local_blocks", "blocksparse_triton_kernel_block_size",
+                          "blocksparse_vert_stride", "dense_attention_every_n_layers"}) {
+    fields.MarkRead(key);
+  }
+  notes->push_back("blocksparse_block_size: attention is priced over all tokens in all layers");
 }
 
 }  // namespace

@@ -89,6 +89,14 @@ constexpr FamilyTraits StarCoder2() {
   return traits;
 }
 
+// The gate is GELU's.
+constexpr FamilyTraits PhiThreeSmall() {
+  FamilyTraits traits = Plain("phi3small");
+  traits.is_gated = true;
+  traits.is_tied = true;
+  return traits;
+}
+
 // Norms stand before the parts of a layer and behind the last one.
 constexpr FamilyTraits Esm() {
   FamilyTraits traits = PlainEncoder("esm", 0);
@@ -157,6 +165,7 @@ constexpr FamilyTraits kFamilies[] = {
     {.model_type = "internlm2"},
     {.model_type = "lfm2", .is_tied = true, .query_key_norm = kHead},
     {.model_type = "llama"},
+    {.model_type = "nemotron-nas"},
     {.model_type = "minicpm", .is_tied = true},
     {.model_type = "minicpm3", .is_tied = true, .value_heads_share_width = true},
     {.model_type = "mistral"},
@@ -208,6 +217,7 @@ constexpr FamilyTraits kFamilies[] = {
      .named_query_key_norm = QueryKeyNorm::kNone,
      .head_size = 128,
      .has_shared_expert = true},
+    {.model_type = "lfm2_moe", .is_tied = true, .query_key_norm = kHead},
     {.model_type = "minimax_m2", .query_key_norm = kAllHeads, .named_query_key_norm = kAllHeads},
     {.model_type = "mixtral"},
     {.model_type = "olmoe", .query_key_norm = kAllHeads},
@@ -219,6 +229,7 @@ constexpr FamilyTraits kFamilies[] = {
     {.model_type = "qwen3_moe", .query_key_norm = kHead, .uses_given_window = false},
     // State spaces, alone and between layers of attention.
     {.model_type = "bamba", .has_state_space_heads = true, .state_space_state_size = 256},
+    {.model_type = "falcon_h1", .has_state_space_heads = true, .state_space_state_size = 256},
     {.model_type = "falcon_mamba", .is_tied = true},
     {.model_type = "granitemoehybrid",
      .has_state_space_heads = true,
@@ -230,6 +241,7 @@ constexpr FamilyTraits kFamilies[] = {
      .is_gated = false,
      .has_state_space_heads = true,
      .state_space_state_size = 128},
+    {.model_type = "kimi_linear", .has_router_bias = true},
     GatedDeltaHybrid("qwen3_5_moe_text"),
     GatedDeltaHybrid("qwen3_5_text"),
     GatedDeltaHybrid("qwen3_next"),
@@ -262,6 +274,7 @@ constexpr FamilyTraits kFamilies[] = {
      .final_norm_vector_count = 2},
     WithTwoMorePositions(PlainWithTables("opt")),
     PlainParallel(Plain("phi")),
+    PhiThreeSmall(),
     StarCoder2(),
     // Encoders.
     PlainEncoder("bert", 2),

@@ -46,9 +46,9 @@ int ReadFeedForwardSize(const FamilyTraits& traits, ConfigFields& fields, int hi
   const int multiple = fields.Optional({"multiple_of", "block_multiple_of"}, 256);
   const double factor = fields.PositiveNumber(
       "ffn_dim_multiplier", fields.PositiveNumber("block_ffn_dim_multiplier", 1.0));
-  int size = fields.Optional(
-      {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "hidden_dim", "block_ff_dim"},
-      NestedFeedForwardSize(fields));
+  int size = fields.Optional({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size",
+                              "hidden_dim", "block_ff_dim", "ff_intermediate_size"},
+                             NestedFeedForwardSize(fields));
   // Falcon-2 gives the number of times that the part is as wide as the layers.
   if (const int times = fields.Optional({"ff_factor"}, 0); times > 0) {
     const int product = CappedProduct(times, hidden_size);

@@ -4,8 +4,12 @@
 #include <cstddef>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "clients/import/block_config.h"
+#include "clients/import/state_space_config.h"
 
 namespace parplan {
 namespace {
@@ -29,6 +33,7 @@ constexpr NamedLayer kNamedLayers[] = {
     {.name = "indexed_attention"},
     {.name = "sliding_attention", .has_window = true},
     {.name = "chunked_attention", .has_chunks = true},
+    {.name = "conv", .mixer = LayerMixer::kConvolution},
     {.name = "mamba", .mixer = LayerMixer::kStateSpace},
     {.name = "linear_attention", .mixer = LayerMixer::kStateSpace},
     {.name = "mlp", .mixer = LayerMixer::kNone, .is_alone = true},
@@ -77,8 +82,10 @@ std::vector<LayerParts> ReadNames(const std::vector<std::string>& names, absl::s
     // Linear attention has several forms; sizes show those that are known, of which newer files
     // call Mamba's so.
     const bool is_other_form = names[i] == "linear_attention" &&
-                               !fields.Has("linear_num_value_heads") && !HasStateSpaceSizes(fields);
-    if (known == std::end(kNamedLayers) || is_other_form) {
+                               !fields.Has("linear_num_value_heads") && !HasChannelDecays(fields) &&
+                               !HasStateSpaceSizes(fields);
+    const bool is_other_convolution = names[i] == "conv" && !fields.Has("conv_L_cache");
+    if (known == std::end(kNamedLayers) || is_other_form || is_other_convolution) {
       fields.Fail(absl::StrCat(field, "[", i, "]"),
                   absl::StrCat("`", names[i],
                                "` is a kind of layer that is not known; give its sizes with "
@@ -101,17 +108,59 @@ std::vector<LayerParts> ReadNames(const std::vector<std::string>& names, absl::s
   return layers;
 }
 
-// Returns the names of the layers that MiniMax says by numbers, or EXAONE by letters that repeat;
-// empty if neither is there.
+// Returns the names of the layers of Kimi Linear, whose lists have the places, from 1, of the
+// layers of either kind; empty without these lists.
+std::vector<std::string> NamesByListsOfPlaces(ConfigFields& fields, int layer_count,
+                                              const char** field) {
+  std::vector<std::string> names;
+  const nlohmann::json* const nested = fields.Object("linear_attn_config");
+  if (nested == nullptr) return names;
+  *field = "linear_attn_config";
+  ConfigFields inner(*nested, fields.file_name(), "linear_attn_config.");
+  names.resize(layer_count);
+  const std::pair<const char*, const char*> lists[] = {{"full_attn_layers", "full_attention"},
+                                                       {"kda_layers", "linear_attention"}};
+  for (const auto& [key, name] : lists) {
+    for (const int place : inner.List(key, 1)) {
+      if (place > layer_count || !names[place - 1].empty()) {
+        inner.Fail(key, absl::StrCat("must have each of the ", layer_count,
+                                     " layers at most once, and in one of the lists"));
+        break;
+      }
+      names[place - 1] = name;
+    }
+  }
+  if (std::find(names.begin(), names.end(), "") != names.end()) {
+    inner.Fail("kda_layers", "must have each layer that full_attn_layers lacks");
+  }
+  fields.Take(inner);
+  return names;
+}
+
+// Returns the names of the layers that Kimi Linear says by their places, MiniMax by numbers, or
+// EXAONE by letters that repeat; empty if neither is there.
 //
 // Letters mean nothing without a window, and the last layer reads all tokens whatever its letter
 // (`sliding_window_pattern` of Exaone4Config in transformers 5.0).
 std::vector<std::string> NamesByNumbersOrPattern(const Windows& windows, ConfigFields& fields,
                                                  int layer_count, const char** field) {
-  std::vector<std::string> names;
+  std::vector<std::string> names = NamesByListsOfPlaces(fields, layer_count, field);
   for (const int type : fields.List("attn_type_list", 0)) {
     names.push_back(type == 1 ? "full_attention" : "linear_attention");
     *field = "attn_type_list";
+  }
+  // LFM2's first files.
+  if (names.empty() && fields.Has("conv_L_cache")) {
+    const std::vector<int> places = fields.List("full_attn_idxs", 0);
+    if (!places.empty()) names.assign(layer_count, "conv");
+    for (const int place : places) {
+      *field = "full_attn_idxs";
+      if (place < layer_count) {
+        names[place] = "full_attention";
+      } else {
+        fields.Fail(*field, absl::StrCat("must name layers below ", layer_count));
+      }
+    }
   }
   if (!names.empty() || !fields.IsText("sliding_window_pattern")) return names;
   *field = "sliding_window_pattern";
@@ -286,6 +335,20 @@ std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields
   if (HasOnlyStateSpaces(fields)) {
     layers.assign(layer_count, {.mixer = LayerMixer::kStateSpace, .has_feed_forward = false});
     return layers;
+  }
+  if (traits.model_type == "falcon_h1") {
+    layers.assign(layer_count, {.mixer = LayerMixer::kBoth});
+    fields.Texts("layers_block_type");
+    // The width says the same as its ratio to that of the layers.
+    if (fields.Has("intermediate_size")) fields.MarkRead("mlp_expansion_factor");
+    if (!fields.Flag({"mamba_use_mlp"}, true)) fields.Fail("mamba_use_mlp", "must be true");
+    return layers;
+  }
+  if (fields.Has("block_configs") || fields.Has("num_key_value_heads_per_layer")) {
+    const int head_count = fields.Size({"num_attention_heads"});
+    std::vector<LayerParts> blocks =
+        ReadBlocks(fields, layer_count, fields.Size({"hidden_size"}), head_count);
+    return blocks.empty() ? layers : blocks;
   }
   const Windows windows = ReadWindowSizes(traits, fields);
   const char* field = nullptr;

@@ -74,11 +74,11 @@ bool TraitsFromFields(const std::string& family, ConfigFields& config, FamilyTra
   return true;
 }
 
-// Returns whether the model has layers, all of them opaque.
+// Returns whether the model has layers, all of them opaque with sizes that a user gave.
 bool HasOnlyOpaqueLayers(const ModelFacts& facts) {
   return !facts.runs.empty() &&
          std::all_of(facts.runs.begin(), facts.runs.end(), [](const TransformerRunFacts& run) {
-           return run.kind == v1::LAYER_KIND_OPAQUE;
+           return run.kind == v1::LAYER_KIND_OPAQUE && run.opaque_kept_values_per_token == 0;
          });
 }
 
@@ -196,9 +196,9 @@ absl::StatusOr<ModelFacts> ReadFields(const std::string& family, bool galvatron,
   }
   if (facts.patch_value_count == 0) {
     // Galvatron trains every model with a head of its own.
-    facts.tied_embedding =
-        config.Flag({"tie_word_embeddings", "use_embedding_sharing", "share_input_output_layers"},
-                    galvatron ? false : tied);
+    facts.tied_embedding = config.Flag({"tie_word_embeddings", "tie_embedding",
+                                        "use_embedding_sharing", "share_input_output_layers"},
+                                       galvatron ? false : tied);
   }
   PARPLAN_RETURN_IF_ERROR(config.status());
   return facts;

@@ -94,6 +94,10 @@ absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts) {
          flags.key_value_head_count || flags.head_size || flags.feed_forward_size)) {
       run.extra_parameter_count = 0;
     }
+    if (run.opaque_kept_values_per_token > 0 && flags.hidden_size) {
+      return FieldError(Reason::kSpecInvalid, "--hidden-size",
+                        "would contradict the sizes of opaque layers, which follow from the file");
+    }
     std::optional<int> layer_count;
     std::optional<int> sequence_length;
     if (!flags.layer_counts.empty()) layer_count = flags.layer_counts[i];
@@ -262,7 +266,15 @@ absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::stri
     if (run.state_space.has_value()) {
       StateSpaceToProto(*run.state_space, *layer->mutable_state_space());
     }
-    if (run.opaque.has_value()) OpaqueLayerToProto(*run.opaque, *layer->mutable_opaque());
+    if (run.opaque.has_value()) {
+      OpaqueLayer opaque = *run.opaque;
+      if (run.opaque_kept_values_per_token > 0) {
+        const int64_t value_bytes = model.precision() == v1::PRECISION_FP32 ? 4 : 2;
+        opaque.kept_bytes_per_sample =
+            run.opaque_kept_values_per_token * run.sequence_length * value_bytes;
+      }
+      OpaqueLayerToProto(opaque, *layer->mutable_opaque());
+    }
     if (run.prediction_depth > 0) {
       layer->set_prediction_depth(run.prediction_depth);
       layer->set_vocabulary_size(facts.vocabulary_size);

@@ -41,12 +41,15 @@ struct TransformerRunFacts {
   // Parameters of a layer beyond those that model.proto derives from the sizes: biases, further
   // norms. Negative if the layer has fewer.
   int64_t extra_parameter_count = 0;
-  // The next six are structures that only some layers have; 0 or absent if this run has none.
+  // The next seven are structures that only some layers have; 0 or absent if this run has none.
   int attention_window = 0;
   int attention_chunk_size = 0;
   std::optional<LatentAttention> latent_attention;
   std::optional<StateSpace> state_space;
   std::optional<OpaqueLayer> opaque;
+  // Values that an opaque layer keeps of each token, in place of the bytes that `opaque` says; 0 if
+  // it says them.
+  int64_t opaque_kept_values_per_token = 0;
   int prediction_depth = 0;
   // The layer multiplies in 16 bits although the model's precision has a recipe of fewer.
   bool wide_products = false;
@@ -105,8 +108,9 @@ struct ModelFlags {
 // that gives a size or kind of the layers, but for the sequence length and `layer_kind`, drops
 // their extra parameters, which belong to the sizes of the file (not those of opaque layers), and
 // the hidden size and the vocabulary drop those of embedding and head. Returns INVALID_ARGUMENT
-// (SPEC_INVALID) naming the flag for a list of the wrong length, a size below 1, or a number of
-// prediction layers below 0 or above the file's; `facts` must not be used then.
+// (SPEC_INVALID) naming the flag for a list of the wrong length, a size below 1, a width of layers
+// whose sizes the file gives alone (`opaque_kept_values_per_token`), or a number of prediction
+// layers below 0 or above the file's; `facts` must not be used then.
 absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts);
 
 // Makes windows and chunks that are at least as long as the sequence disappear, with

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "clients/import/named_text.h"
@@ -54,34 +56,79 @@ StateSpace GatedDelta(ConfigFields& fields) {
   return space;
 }
 
+// Kimi Linear's sizes, which its own files have in an object.
+struct ChannelDecaySizes {
+  int head_count = 0;
+  int head_size = 0;
+  int convolution_width = 0;
+};
+
+ChannelDecaySizes ReadChannelDecaySizes(ConfigFields& fields, std::vector<std::string>* notes) {
+  const nlohmann::json* const nested = fields.Object("linear_attn_config");
+  if (nested == nullptr) {
+    return {.head_count = fields.Size({"linear_num_heads"}),
+            .head_size = fields.Size({"linear_head_dim"}),
+            .convolution_width = fields.Size({"linear_conv_kernel_dim"})};
+  }
+  for (const char* key : {"linear_num_heads", "linear_head_dim", "linear_conv_kernel_dim"}) {
+    fields.MarkRead(key);
+  }
+  ConfigFields inner(*nested, fields.file_name(), "linear_attn_config.");
+  const ChannelDecaySizes sizes = {.head_count = inner.Size({"num_heads"}),
+                                   .head_size = inner.Size({"head_dim"}),
+                                   .convolution_width = inner.Size({"short_conv_kernel_size"})};
+  // Lists of the layers that have it (layer_layout.h).
+  for (const char* key : {"full_attn_layers", "kda_layers"}) inner.MarkRead(key);
+  inner.RefuseWhatIsUnknown(notes);
+  fields.Take(inner);
+  return sizes;
+}
+
+// Reads the gated delta rule with a decay of each channel (Kimi Delta Attention, arXiv 2510.26692).
+// Its decays and its gate are products of two narrow matrices, where Qwen's gate is one matrix and
+// its decays are one number a head.
+StateSpaceFacts GatedDeltaByChannel(int hidden_size, ConfigFields& fields,
+                                    std::vector<std::string>* notes) {
+  const ChannelDecaySizes sizes = ReadChannelDecaySizes(fields, notes);
+  const int64_t inner = CappedProduct(sizes.head_count, sizes.head_size);
+  StateSpaceFacts facts;
+  facts.space = {.kind = StateSpaceKind::kGatedDelta,
+                 .inner_size = static_cast<int>(inner),
+                 .state_size = sizes.head_size,
+                 .head_count = sizes.head_count,
+                 .group_count = sizes.head_count,
+                 .convolution_width = sizes.convolution_width,
+                 // The chunk of the published kernels (flash-linear-attention).
+                 .chunk_size = 64};
+  const int64_t narrow = 2 * (int64_t{hidden_size} + inner) * sizes.head_size;
+  // The gate and a number a head of the input; the first values of the decays, of each channel
+  // instead of each head.
+  facts.extra_parameter_count =
+      narrow - hidden_size * (inner + sizes.head_count) + inner - sizes.head_count;
+  notes->push_back(
+      "decays of each channel: their layers have the parameters of Kimi Delta Attention, and are "
+      "priced as a gated delta rule with one decay a head and a gate of one matrix");
+  return facts;
+}
+
 }  // namespace
+
+bool HasChannelDecays(const ConfigFields& fields) {
+  return fields.Has("linear_attn_config") || fields.Has("linear_num_heads");
+}
 
 StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool is_alone,
                                ConfigFields& fields, std::vector<std::string>* notes) {
   // Kernels, precisions and first values.
-  for (const char* key : {"mamba_hidden_act",
-                          "mamba_ssm_dtype",
-                          "mamba_ssm_cache_dtype",
-                          "use_mamba_kernels",
-                          "mamba_ssm_max_position",
-                          "use_mambapy",
-                          "use_associative_scan",
-                          "residual_in_fp32",
-                          "rescale_prenorm_residual",
-                          "num_logits_to_keep",
-                          "mamba_rms_norm",
-                          "rms_norm",
-                          "time_step_limit",
-                          "mlp_hidden_act",
-                          "mamba_dt_min",
-                          "mamba_dt_max",
-                          "mamba_dt_init_floor",
-                          "mamba_inner_layernorms",
-                          "time_step_init_scheme",
-                          "norm_before_gate",
-                          "fused_add_norm",
-                          "pad_vocab_size_multiple",
-                          "attn_rotary_emb"}) {
+  for (const char* key :
+       {"mamba_hidden_act",      "mamba_ssm_dtype",         "mamba_ssm_cache_dtype",
+        "use_mamba_kernels",     "mamba_ssm_max_position",  "use_mambapy",
+        "use_associative_scan",  "residual_in_fp32",        "rescale_prenorm_residual",
+        "num_logits_to_keep",    "mamba_rms_norm",          "rms_norm",
+        "time_step_limit",       "mlp_hidden_act",          "mamba_dt_min",
+        "mamba_dt_max",          "mamba_dt_init_floor",     "mamba_inner_layernorms",
+        "time_step_init_scheme", "norm_before_gate",        "mamba_norm_before_gate",
+        "fused_add_norm",        "pad_vocab_size_multiple", "attn_rotary_emb"}) {
     fields.MarkRead(key);
   }
   StateSpaceFacts facts;
@@ -89,6 +136,7 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
     facts.space = GatedDelta(fields);
     return facts;
   }
+  if (HasChannelDecays(fields)) return GatedDeltaByChannel(hidden_size, fields, notes);
   StateSpace& space = facts.space;
   Sizes sizes(fields);
   space.state_size =
@@ -124,6 +172,7 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
     space.head_count = fields.Size({is_alone ? "num_heads" : "mamba_num_heads"});
   }
   const bool has_bias = fields.Flag({"mamba_proj_bias", "use_bias"}, false);
+  if (fields.Flag({"projectors_bias"}, false)) facts.extra_parameter_count += hidden_size;
   const bool has_convolution_bias = fields.Flag({"mamba_conv_bias", "use_conv_bias"}, true);
   if (space.head_count > 0) {
     space.kind = StateSpaceKind::kDual;

@@ -22,7 +22,12 @@ struct StateSpaceFacts {
   int64_t extra_parameter_count = 0;
 };
 
-// Reads the fields of one of three forms: `linear_num_value_heads` shows a gated delta rule, a
+// Returns whether the fields are those of Kimi Linear's state space, a gated delta rule with a
+// decay of each channel.
+bool HasChannelDecays(const ConfigFields& fields);
+
+// Reads the fields of one of three forms: `linear_num_value_heads` shows a gated delta rule, as the
+// fields of `HasChannelDecays` do, a
 // number or size of heads of the recurrence, or a family that always has heads, the dual form, else
 // it is the selective form. `is_alone` says that the model has no attention, so that `num_heads`,
 // `head_dim` and `intermediate_size` are those of the recurrence. Sizes that are defaults of Mamba

@@ -12,6 +12,7 @@
 #include "clients/import/extra_parameters.h"
 #include "clients/import/feed_forward_config.h"
 #include "clients/import/layer_layout.h"
+#include "clients/import/made_layers.h"
 #include "clients/import/named_text.h"
 #include "clients/import/state_space_config.h"
 #include "planner/model/model_limits.h"
@@ -137,12 +138,14 @@ struct ModelSizes {
   TransformerRunFacts base;
   Experts experts;
   StateSpaceFacts state_space;
+  ShortConvolution convolution;
   LayerExtras extra;
 };
 
 // Returns the facts of one layer with these parts.
 TransformerRunFacts LayerFacts(const ModelSizes& sizes, const LayerParts& parts,
-                               const GivenOpaqueLayers& opaque, bool counts_all_parameters) {
+                               const GivenOpaqueLayers& opaque, bool counts_all_parameters,
+                               ConfigFields& fields) {
   TransformerRunFacts layer = sizes.base;
   layer.layer_count = 1;
   if (parts.mixer == LayerMixer::kOpaque) {
@@ -156,7 +159,9 @@ TransformerRunFacts LayerFacts(const ModelSizes& sizes, const LayerParts& parts,
     hidden.extra_parameter_count = given.parameter_count;
     return hidden;
   }
-  if (parts.mixer != LayerMixer::kAttention) {
+  if (parts.key_value_head_count > 0) layer.key_value_head_count = parts.key_value_head_count;
+  if (parts.feed_forward_size > 0) layer.feed_forward_size = parts.feed_forward_size;
+  if (parts.mixer == LayerMixer::kStateSpace || parts.mixer == LayerMixer::kNone) {
     layer.kind = parts.mixer == LayerMixer::kStateSpace ? v1::LAYER_KIND_STATE_SPACE
                                                         : v1::LAYER_KIND_FEED_FORWARD;
     layer.attention_head_count = 0;
@@ -176,6 +181,12 @@ TransformerRunFacts LayerFacts(const ModelSizes& sizes, const LayerParts& parts,
     layer.experts_per_token = sizes.experts.per_token;
     layer.expert_feed_forward_size = sizes.experts.size;
     layer.shared_expert_feed_forward_size = sizes.experts.shared_size;
+  }
+  if (parts.mixer == LayerMixer::kConvolution) {
+    return LayerOfConvolution(layer, sizes.convolution, sizes.extra, counts_all_parameters, fields);
+  }
+  if (parts.mixer == LayerMixer::kBoth) {
+    return LayerOfBothMixers(layer, sizes.state_space, sizes.extra, counts_all_parameters, fields);
   }
   if (counts_all_parameters) layer.extra_parameter_count = ExtraParameterCount(layer, sizes.extra);
   return layer;
@@ -202,12 +213,33 @@ std::string LayerName(const LayerParts& parts, const std::vector<LayerParts>& al
     case LayerMixer::kNone:
       name = "feed-forward";
       break;
+    case LayerMixer::kConvolution:
+      name = "convolution";
+      break;
+    case LayerMixer::kBoth:
+      name = "attention-and-state-space";
+      break;
     case LayerMixer::kOpaque:
       return absl::StrCat("opaque", parts.opaque_kind == "*" ? "" : "-",
                           parts.opaque_kind == "*" ? "" : ModelIdFrom(parts.opaque_kind));
   }
   if (others([&](const LayerParts& other) { return other.has_experts != parts.has_experts; })) {
     absl::StrAppend(&name, parts.has_experts ? "-experts" : "-dense");
+  }
+  if (others([&](const LayerParts& other) {
+        return other.key_value_head_count != parts.key_value_head_count;
+      })) {
+    absl::StrAppend(&name, "-", parts.key_value_head_count, "-groups");
+  }
+  if (others([&](const LayerParts& other) {
+        return other.feed_forward_size != parts.feed_forward_size;
+      })) {
+    absl::StrAppend(&name, "-", parts.feed_forward_size, "-wide");
+  }
+  if (!parts.has_feed_forward && std::any_of(all.begin(), all.end(), [&](const LayerParts& other) {
+        return other.mixer == parts.mixer && other.has_feed_forward;
+      })) {
+    absl::StrAppend(&name, "-alone");
   }
   const bool has_window = parts.attention_window > 0 || parts.attention_chunk_size > 0;
   if (has_window && others([](const LayerParts& other) {
@@ -221,12 +253,13 @@ std::string LayerName(const LayerParts& parts, const std::vector<LayerParts>& al
 // Appends the runs of the layers, and of those that predict further tokens, which are like the last
 // one.
 void AddRuns(const ModelSizes& sizes, const std::vector<LayerParts>& layers, int prediction_count,
-             const GivenOpaqueLayers& opaque, bool counts_all_parameters, ModelFacts& facts) {
+             const GivenOpaqueLayers& opaque, bool counts_all_parameters, ConfigFields& fields,
+             ModelFacts& facts) {
   const bool is_uniform = std::all_of(layers.begin(), layers.end(), [&](const LayerParts& layer) {
     return layer == layers.front();
   });
   for (const LayerParts& parts : layers) {
-    TransformerRunFacts layer = LayerFacts(sizes, parts, opaque, counts_all_parameters);
+    TransformerRunFacts layer = LayerFacts(sizes, parts, opaque, counts_all_parameters, fields);
     if (!is_uniform || prediction_count > 0) {
       layer.name = LayerName(parts, layers, sizes.base.kind == v1::LAYER_KIND_ENCODER);
     }
@@ -256,7 +289,7 @@ void ReadOpaqueModel(const FamilyTraits& traits, const std::vector<LayerParts>& 
   sizes.base.kind = v1::LAYER_KIND_OPAQUE;
   sizes.extra.final_norm_vectors = traits.final_norm_vector_count;
   ReadSequenceLength(traits, fields, sizes.base);
-  AddRuns(sizes, layers, 0, opaque, counts_all_parameters, facts);
+  AddRuns(sizes, layers, 0, opaque, counts_all_parameters, fields, facts);
   ReadEndParameters(traits, counts_all_parameters, sizes.base, sizes.extra, fields, notes, &facts);
 }
 
@@ -291,8 +324,11 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
   const auto has = [&layers](auto&& condition) {
     return std::any_of(layers.begin(), layers.end(), condition);
   };
-  const bool has_attention =
-      has([](const LayerParts& layer) { return layer.mixer == LayerMixer::kAttention; });
+  const auto has_mixer = [&has](LayerMixer mixer) {
+    return has([mixer](const LayerParts& layer) { return layer.mixer == mixer; });
+  };
+  const bool has_both = has_mixer(LayerMixer::kBoth);
+  const bool has_attention = has_both || has_mixer(LayerMixer::kAttention);
   if (has_attention) {
     ReadHeads(traits, fields, run, notes);
   } else {
@@ -303,17 +339,28 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
     }
   }
   if (!fields.status().ok()) return facts;
-  if (has([](const LayerParts& layer) { return layer.mixer == LayerMixer::kStateSpace; })) {
+  if (has_both || has_mixer(LayerMixer::kStateSpace)) {
     sizes.state_space =
         ReadStateSpace(traits, run.hidden_size, HasOnlyStateSpaces(fields), fields, notes);
   } else {
     RefuseStateSpaces(opaque, fields);
   }
+  if (has_both) NoteMixersBesideEachOther(notes);
+  if (has_mixer(LayerMixer::kConvolution)) {
+    sizes.convolution = ReadShortConvolution(fields, run.hidden_size, notes);
+  }
   const bool is_gated = ReadGate(traits, fields);
   run.feed_forward_kind = is_gated ? v1::FEED_FORWARD_KIND_SWIGLU : v1::FEED_FORWARD_KIND_GELU;
   ReadSequenceLength(traits, fields, run);
   if (has([](const LayerParts& layer) { return layer.has_feed_forward; })) {
-    run.feed_forward_size = ReadFeedForwardSize(traits, fields, run.hidden_size, notes);
+    // Layers may have widths of their own, whatever the model's says.
+    const bool is_shared = has([](const LayerParts& layer) {
+      return layer.has_feed_forward && layer.feed_forward_size == 0;
+    });
+    if (is_shared) {
+      run.feed_forward_size = ReadFeedForwardSize(traits, fields, run.hidden_size, notes);
+    }
+    fields.MarkRead("intermediate_size");
     // Llama-4 gives its dense layers a width of their own.
     const int dense_size = fields.Optional(
         {"intermediate_size_mlp", "dense_intermediate_size", "mlp_intermediate_size"}, 0);
@@ -342,7 +389,7 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
   sizes.extra.state_space = sizes.state_space.extra_parameter_count;
   sizes.extra.experts = sizes.experts.extra_parameter_count;
   if (!fields.status().ok()) return facts;
-  AddRuns(sizes, layers, predictions.count, opaque, counts_all_parameters, facts);
+  AddRuns(sizes, layers, predictions.count, opaque, counts_all_parameters, fields, facts);
 
   ReadEndParameters(traits, counts_all_parameters, run, sizes.extra, fields, notes, &facts);
   return facts;

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "tests/clients/import/hugging_face_cases.h"
 #include "tests/support/status_matchers.h"
@@ -145,6 +148,58 @@ TEST(ReadsBothWays, MakesLayersThoseOfAnEncoder) {
           "sliding_window": 30, "use_bidirectional_attention": true,
           "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]})")));
   EXPECT_EQ(LayersOf(import.model), "w.w");
+}
+
+// Kimi Linear's own names: places from 1, and an object with the sizes.
+constexpr char kByPlaces[] = R"({"model_type": "kimi_linear", "kv_lora_rank": 16,
+    "qk_nope_head_dim": 12, "qk_rope_head_dim": 4, "v_head_dim": 8, "head_dim": 16,
+    "mla_use_nope": true, "num_expert_group": 1, "moe_router_activation_func": "sigmoid",
+    "linear_attn_config": {"full_attn_layers": [3], "kda_layers": [1, 2], "head_dim": 8,
+                           "num_heads": 4, "short_conv_kernel_size": 4}})";
+
+TEST(ReadLayerLayout, LayersMayBeListedByTheirPlaces) {
+  const std::string config = With(kGated, kByPlaces);
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_EQ(LayersOf(import.model), "ss.");
+  const v1::LayerDefinition& layer = import.model.layer_definitions(1);
+  EXPECT_EQ(layer.state_space().inner_size(), 32);
+  EXPECT_EQ(layer.state_space().head_count(), 4);
+  EXPECT_THAT(import.notes, Contains(HasSubstr("parameters of Kimi Delta Attention")));
+  // Queries, keys, values and the product back; a number a head; the narrow products of decays and
+  // gate; convolutions; first values of the decays; norms of a head and of the layer.
+  const int64_t mixer = 4 * 64 * 32 + 64 * 4 + 2 * (64 * 8 + 8 * 32) + 3 * 32 * 4 + 32 + 4 + 8 + 64;
+  EXPECT_EQ(layer.parameter_count(), mixer + 3 * 64 * 96 + 64);
+  // The names of newer files.
+  EXPECT_EQ(ParametersOf(With(config.c_str(), R"({"linear_attn_config": null,
+                "layer_types": ["linear_attention", "linear_attention", "full_attention"],
+                "linear_num_heads": 4, "linear_head_dim": 8, "linear_conv_kernel_dim": 4})")),
+            ParametersOf(config));
+}
+
+TEST(ReadLayerLayout, ListsOfPlacesHaveEachLayerOnce) {
+  const struct {
+    const char* lists;
+    const char* message;
+  } cases[] = {
+      {R"("full_attn_layers": [3], "kda_layers": [1])", "kda_layers: must have each layer that"},
+      {R"("full_attn_layers": [3], "kda_layers": [1, 2, 3])",
+       "kda_layers: must have each of the 3"},
+      {R"("full_attn_layers": [4], "kda_layers": [1, 2, 3])",
+       "full_attn_layers: must have each of"},
+      {R"("full_attn_layers": [0], "kda_layers": [1, 2, 3])", "full_attn_layers[0]: "},
+      {R"("full_attn_layers": 3, "kda_layers": [1, 2])", "full_attn_layers: must be a list"},
+      {R"("full_attn_layers": [3], "kda_layers": [1, 2], "num_quuxes": 2)", "num_quuxes: is not"},
+      {R"("full_attn_layers": [3], "kda_layers": [1, 2], "num_heads": 0)", "num_heads: "},
+  };
+  for (const auto& test : cases) {
+    const std::string change = absl::StrCat(
+        R"({"linear_attn_config": {"head_dim": 8, "num_heads": 4, "short_conv_kernel_size": 4, )",
+        test.lists, "}}");
+    EXPECT_THAT(
+        ImportConfigText(With(With(kGated, kByPlaces).c_str(), change.c_str())).status().ToString(),
+        HasSubstr(absl::StrCat("config.json: linear_attn_config.", test.message)))
+        << test.lists;
+  }
 }
 
 }  // namespace

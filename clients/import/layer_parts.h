@@ -1,0 +1,37 @@
+// The parts that a layer of a `config.json` has. layer_layout.h and block_config.h read them, and
+// transformer_config.h makes layers of them.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_LAYER_PARTS_H_
+#define PARPLAN_CLIENTS_IMPORT_LAYER_PARTS_H_
+
+#include <string>
+
+namespace parplan {
+
+// The part of a layer before its feed-forward part. `kConvolution` and `kBoth` are those of
+// made_layers.h.
+enum class LayerMixer { kAttention, kStateSpace, kNone, kOpaque, kConvolution, kBoth };
+
+// One layer.
+struct LayerParts {
+  LayerMixer mixer = LayerMixer::kAttention;
+  // The layer has a feed-forward part behind the mixer.
+  bool has_feed_forward = true;
+  // The feed-forward part is a mixture of experts.
+  bool has_experts = false;
+  // Tokens that attention reads at most: of a window that slides, or of a chunk; 0: all of them. At
+  // most one of the two is above 0.
+  int attention_window = 0;
+  int attention_chunk_size = 0;
+  // Sizes of this layer; 0: those of the model.
+  int key_value_head_count = 0;
+  int feed_forward_size = 0;
+  // The key of an opaque layer in `GivenOpaqueLayers`: the name of its kind, or `*`; else empty.
+  std::string opaque_kind;
+
+  friend bool operator==(const LayerParts&, const LayerParts&) = default;
+};
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_LAYER_PARTS_H_

@@ -1,0 +1,52 @@
+// Layers that model.proto has no kind for and whose sizes follow from the fields of a
+// `config.json`: they become opaque layers. `ReadTransformer` (transformer_config.h) calls it.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_MADE_LAYERS_H_
+#define PARPLAN_CLIENTS_IMPORT_MADE_LAYERS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "clients/import/config_fields.h"
+#include "clients/import/extra_parameters.h"
+#include "clients/import/model_facts.h"
+#include "clients/import/state_space_config.h"
+
+namespace parplan {
+
+// A gated convolution over a few tokens in place of attention (LFM2: `Lfm2ShortConv` of
+// transformers): a product to three vectors as wide as the layer, a convolution of each channel,
+// and a product back.
+struct ShortConvolution {
+  // Tokens that the convolution reads; 0: there is none.
+  int width = 0;
+  bool has_bias = false;
+};
+
+// Reads the convolution of layers of `hidden_size`, and notes that its layers are opaque. `fields`
+// remembers errors; after one the result must not be used.
+ShortConvolution ReadShortConvolution(ConfigFields& fields, int hidden_size,
+                                      std::vector<std::string>* notes);
+
+// Notes that layers of attention and a state space beside each other are opaque.
+void NoteMixersBesideEachOther(std::vector<std::string>* notes);
+
+// Returns the opaque layer that has the convolution and the feed-forward part of `layer`, dense or
+// of experts. Its parameters are exact, with `extra` if `counts_all_parameters`; what it keeps is
+// the tensors of PyTorch's eager operations. `fields` remembers sizes that are too large.
+TransformerRunFacts LayerOfConvolution(const TransformerRunFacts& layer,
+                                       const ShortConvolution& convolution,
+                                       const LayerExtras& extra, bool counts_all_parameters,
+                                       ConfigFields& fields);
+
+// Returns the opaque layer in which the attention of `layer` and a state space read the same input
+// and add their outputs (Falcon-H1, arXiv 2507.22448, section 2.1), with the feed-forward part of
+// `layer`. The rest is as for `LayerOfConvolution`.
+TransformerRunFacts LayerOfBothMixers(const TransformerRunFacts& layer,
+                                      const StateSpaceFacts& state_space, const LayerExtras& extra,
+                                      bool counts_all_parameters, ConfigFields& fields);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_MADE_LAYERS_H_
