@@ -40,12 +40,14 @@ struct TorchPlanTraits {
   SelectiveRecompute selective_recompute = SelectiveRecompute::kAttention;
 };
 
-// Returns `plan` in that format. REQUIRES, unchecked: `CheckTorchPlan` (torch_plan.h) accepts it.
-// O(layers).
+// Returns `plan` in that format. REQUIRES, unchecked: `CheckFsdp2Plan` or `CheckTorchPipelining`
+// (torch_plan_export.h), whichever is of the format, accepts it. O(layers).
 nlohmann::ordered_json TorchPlanJson(TorchPlanFormat format, const Plan& plan,
                                      const ModelSpec& model, const TorchPlanTraits& traits);
 
-// Returns one strategy as an element of the list `strategies`.
+// Returns one strategy as an element of the list `strategies`. REQUIRES, unchecked: it is one of a
+// plan that `CheckTorchPlan` (torch_plan.h) accepts; what no such plan has is written as something
+// else.
 nlohmann::ordered_json TorchStrategyJson(const Strategy& strategy,
                                          SelectiveRecompute selective_recompute);
 
@@ -63,7 +65,8 @@ struct GradientScale {
 // Returns the factor by which gradients of activations are multiplied on their way back from a
 // layer under `to` to the layer before, under `from`. A layer averages its gradients over its data-
 // and context-parallel ranks, so the gradient of its outputs must be as many times that of the mean
-// loss as it has such ranks.
+// loss as it has such ranks: the factor is the number of such ranks of `from` over that of `to`.
+// REQUIRES, unchecked: no degree is 0.
 GradientScale GradientScaleBetween(const Strategy& from, const Strategy& to);
 
 // Returns whether the ranks of a stage hold the same activations and gradients under both, so that

@@ -1,5 +1,5 @@
 // How much memory this process may use. The server asks it when it starts, and lets searches have
-// half of it unless its settings say otherwise.
+// half of it, at least `SearchPool::kMinSearchBytes`, unless its settings say otherwise.
 
 #ifndef PARPLAN_BASE_SYSTEM_MACHINE_MEMORY_H_
 #define PARPLAN_BASE_SYSTEM_MACHINE_MEMORY_H_

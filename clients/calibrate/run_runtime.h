@@ -18,8 +18,11 @@ namespace parplan::accuracy {
 
 // Settings of a run that are in neither its model nor its plan.
 struct RunRuntime {
-  // Those of the runtime that `framework`, or else `source`, names, changed where the run says
-  // otherwise or its source is known to differ.
+  // Those of the runtime that `framework`, or else `source`, names (`megatron` alone is Megatron
+  // Core if the device in `hardware` is younger than it, else the release of 2021), changed where
+  // the run says otherwise or its source is known to differ. The precision sets the bytes of
+  // gradients of Megatron's programs: 2 with fp16, else 4, or for DeepSpeed and Megatron-Bridge
+  // those of the runtime.
   RuntimeTraits traits;
   Precision precision = Precision::kBf16;
   Recomputation recomputation;

@@ -1,5 +1,6 @@
 // The proof of a caller's identity, kept to ask later whether it still holds. `CredentialOf`
-// (server/rpc/peer_identity.h) makes one for a stream, `Authorizer::Recheck` judges it.
+// (server/rpc/peer_identity.h) makes one for a stream, `Authorizer::Recheck` judges it. A caller
+// with both a certificate and a token has that of the certificate.
 
 #ifndef PARPLAN_SERVER_ACCESS_CREDENTIAL_H_
 #define PARPLAN_SERVER_ACCESS_CREDENTIAL_H_
@@ -26,7 +27,8 @@ struct Credential {
   std::string token;
   // The names of kCertificate.
   CertificateNames names;
-  // The end that the token or certificate states; infinite for kNone.
+  // The end that the token or certificate states; infinite for kNone. If a token does not pass when
+  // the credential is made, or the end cannot be read, a time that makes `end` that moment.
   absl::Time expiry = absl::InfiniteFuture();
   // When it is refused: `expiry`, for a token `TokenVerifier::kLeeway` later.
   absl::Time end = absl::InfiniteFuture();

@@ -68,7 +68,7 @@ using ProgressListener = std::function<void(const v1::SearchProgress&)>;
 class PlanCore {
  public:
   // REQUIRES, unchecked: the references outlive the core; the pool is drained before the core is
-  // destroyed.
+  // destroyed; `turns`, whose thread calls the core and the pool, is destroyed before both.
   struct Dependencies {
     MeteredStore& store;
     KnowledgeKeeper& knowledge;
@@ -93,7 +93,8 @@ class PlanCore {
   // question, owner, job, nodes and time to live, rests on the same profiles and calibration, was
   // not cut short by a limit of its search, and has at least `kMinLifeLeft` of its life left; it is
   // marked `from_cache`. Neither `context` nor `done` may be null. A retry, which has the
-  // `request_id` of an earlier call of its owner, gets the plan of that call until it expires.
+  // `request_id` of an earlier call of its owner that made a plan, gets that plan until it expires.
+  // A call answered from the plans made before does not use its id.
   // Equal questions in flight share one search, whoever asks. The search ends with the best plan so
   // far at its limits, or shortly before the latest deadline of its callers; a caller whose
   // deadline is earlier gets SEARCH_TIMED_OUT.
@@ -112,7 +113,8 @@ class PlanCore {
   absl::StatusOr<v1::ListPlansResponse> ListPlans(const v1::ListPlansRequest& request,
                                                   const Caller& caller = *Caller::Itself());
 
-  // The largest answer of `ExportPlan`, in bytes of files: half of what clients take.
+  // The largest answer of `ExportPlan`, in bytes of files and their names: half of what clients
+  // take. For a larger one, or too many layers, the error is UPLOAD_TOO_LARGE.
   static constexpr size_t kMaxExportBytes = size_t{32} << 20;
   absl::StatusOr<v1::ExportPlanResponse> ExportPlan(const v1::ExportPlanRequest& request);
 

@@ -4,7 +4,8 @@
 // of step times above the bound, and for wider windows if there is no plan, all stages that can be
 // part of such a plan are solved (front_cache.h) and joined (suffix_search.h). The first plan found
 // is the best by the bound of the schedule; it is simulated, and if that takes longer than the
-// bound, all plans that may be faster are simulated too. `BestFirstSearch` calls it.
+// bound, all plans that may be faster are simulated too. `BestFirstSearch` calls it, and
+// `SteadyBound` calls `PipelineBound`.
 //
 // Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a meter
 // counts states and says when a search must end (search_meter.h); a candidate is all plans of one
@@ -31,7 +32,7 @@ struct PipelineCandidate {
   int64_t global_batch_size = 1;
   int64_t micro_batch_count = 1;
   int pipeline_parallel_degree = 1;
-  // 1F1B or GPipe here; interleaved for `SearchInterleaved`.
+  // 1F1B or GPipe here, else the functions below abort; interleaved for `SearchInterleaved`.
   Schedule schedule = kDefaultSchedule;
   // `Plan::micro_batch_group_size`; only `SmallestInterleavedMemory` reads it.
   int64_t micro_batch_group_size = 0;
@@ -43,7 +44,7 @@ struct PipelineOutcome {
   // (`AreAlike`).
   std::vector<PredictedPlan> plans;
   // Lower bound of the step of the candidate's plans, or `cutoff` if that is less. Infinite if
-  // there is no plan at all; 0 if nothing is proved.
+  // there is no plan at all; at most `CostModel::step_overhead` if nothing is proved.
   Seconds bound;
   // Whether the best plan below `cutoff` was found, or it is proved that there is none.
   bool is_exact = true;
@@ -52,8 +53,9 @@ struct PipelineOutcome {
 // Searches the best `wanted` plans whose step is below `cutoff` (infinite: any): the first is the
 // best there is if the outcome `is_exact`, the others are those met on the way. It is not exact if
 // `meter`, which counts states and says when to stop, or a limit of states ended a part, if plans
-// fit except for memory that the allocator keeps, or if the model has `kManyLayers` layers or more
-// and prices of memory (priced_search.h) leave a gap. REQUIRES, here and below, unchecked: `table`
+// fit except for memory that the allocator keeps, or if the model has `kManyLayers` layers or more,
+// prices of memory (priced_search.h) leave a gap, and the layers are too many, or in too many runs,
+// for a search by labels to close it. REQUIRES, here and below, unchecked: `table`
 // is usable and made for the candidate's degree and micro-batch size.
 PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
