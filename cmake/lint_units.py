@@ -59,7 +59,7 @@ class Sources:
         self._generated = generated
         self._found = {}
         self._contract = _digest_of(
-            path.read_bytes() for path in sorted((root / "proto").rglob("*.proto")))
+            code_of(path.read_bytes()) for path in sorted((root / "proto").rglob("*.proto")))
 
     def reachable(self, path):
         """Returns the sorted paths of all files of the project that `path` includes, and itself."""
@@ -76,7 +76,7 @@ class Sources:
         return self._includes(path)[0]
 
     def contract_digest(self):
-        """Returns a digest of all .proto files, from which headers are generated."""
+        """Returns a digest of the code of all .proto files, from which headers are generated."""
         return self._contract
 
     def _includes(self, path):

@@ -90,6 +90,8 @@ def main():
         expect(world.run(project, "--packages", "libabsl-dev 2")[:2], (0, everything))
         (project / "proto" / "room.proto").write_text("message Plan {}\n")
         expect(world.run(project)[:2], (0, everything))
+        (project / "proto" / "room.proto").write_text("// A plan.\nmessage Plan {}\n")
+        expect(world.run(project)[:2], (0, []))
         (project / ".clang-tidy").write_text("Checks: 'misc-*'\n")
         expect(world.run(project)[:2], (0, everything))
 
