@@ -320,9 +320,12 @@ std::string TorchtitanReadme(const UniformPlan& plan, const ExportFacts& facts) 
       "torchtitan.models.llama3.config_registry:llama3_8b. The plan replaces its parallelism, "
       "sizes\n"
       "of batches, activation checkpointing and compilation; data, optimizer and the rest stay.\n"
-      "Context parallelism needs FlexAttention there.\n\n"
-      "The prediction is for runtime `",
-      facts.runtime.runtime_id,
+      "Context parallelism needs FlexAttention there.\n\n",
+      plan.strategy.context_parallel_degree > 1
+          ? "torchtitan gathers keys and values of all context-parallel ranks before attention. "
+            "The\nprediction is for a ring, which takes less memory and hides more.\n\n"
+          : "",
+      "The prediction is for runtime `", facts.runtime.runtime_id,
       "`. torchtitan reduces gradients in 32 bits, and with full\n"
       "checkpointing repeats whole layers.\n");
 }

@@ -18,8 +18,9 @@ namespace parplan {
 // The release whose fields the module uses. Its successors name the sizes of batches otherwise.
 inline constexpr char kTorchtitanRelease[] = "0.3.0";
 
-// Checks that this release runs a plan exactly; `ExportTorchtitanPlan` and the importer
-// (clients/import/torchtitan_plan.h) call it. REQUIRES, unchecked: `plan` is one of `UniformPlanOf`
+// Checks that this release runs a plan, exactly but for rings, in whose place it gathers keys and
+// values; `ExportTorchtitanPlan` and the importer (clients/import/torchtitan_plan.h) call it.
+// REQUIRES, unchecked: `plan` is one of `UniformPlanOf`
 // for `model`. INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and in most cases the layer,
 // for:
 //   - recomputation of some layers only, of modules by name, or selectively unless `runtime`

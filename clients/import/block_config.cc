@@ -13,7 +13,8 @@
 namespace parplan {
 namespace {
 
-constexpr char kRefusedBlock[] = "is a part of a layer that has no run here (--opaque)";
+constexpr char kRefusedBlock[] =
+    "is a part of a layer that has no run here; write the model by hand (docs/files.md)";
 
 // Reads one of the two objects of an entry; null without the part. `path` is its place.
 void ReadAttentionBlock(ConfigFields& part, int head_count, LayerParts& layer) {
@@ -63,6 +64,10 @@ void ReadFeedForwardBlock(ConfigFields& part, int hidden_size, LayerParts& layer
     part.Fail("ffn_mult", absl::StrCat("times the width must be at most ", kMaxImportCount));
     return;
   }
+  if (size == 0 && derived < 1.0) {
+    part.Fail("ffn_mult", "times the width leaves no feed-forward part; say no_op");
+    return;
+  }
   if (size == 0) size = static_cast<int>(derived);
   layer.feed_forward_size = size;
 }
@@ -70,7 +75,6 @@ void ReadFeedForwardBlock(ConfigFields& part, int hidden_size, LayerParts& layer
 LayerParts ReadLayerBlock(ConfigFields& block, const std::string& path, int hidden_size,
                           int head_count) {
   LayerParts layer;
-  std::vector<std::string> ignored;
   for (const char* key : {"attention", "ffn"}) {
     const nlohmann::json* const object = block.Object(key);
     if (object == nullptr) {
@@ -83,15 +87,14 @@ LayerParts ReadLayerBlock(ConfigFields& block, const std::string& path, int hidd
     } else {
       ReadAttentionBlock(part, head_count, layer);
     }
-    part.RefuseWhatIsUnknown(&ignored);
+    part.RefuseAllUnknown();
     block.Take(part);
   }
   block.Refuse("parallel_blocks", kRefusedBlock);
   if (layer.mixer == LayerMixer::kNone && !layer.has_feed_forward) {
     block.Fail("ffn.no_op", "leaves a layer without attention and without a feed-forward part");
   }
-  block.RefuseWhatIsUnknown(&ignored);
-  if (!ignored.empty()) block.Fail(ignored.front(), "and other fields of blocks are not known");
+  block.RefuseAllUnknown();
   return layer;
 }
 

@@ -227,6 +227,15 @@ void ConfigFields::RefuseWhatIsUnknown(std::vector<std::string>* notes) {
                                 absl::StrJoin(ignored, ", ")));
 }
 
+void ConfigFields::RefuseAllUnknown() {
+  for (const auto& [key, value] : object_.items()) {
+    if (read_.contains(key) || !IsActive(value) || FieldHasNoEffect(key)) continue;
+    Fail(key,
+         "is not known and might change the layer; write the model by hand (docs/files.md), or "
+         "remove the field if it changes neither sizes nor structure");
+  }
+}
+
 void ConfigFields::NoteWhatIsUnknown(absl::string_view meaning, std::vector<std::string>* notes) {
   std::vector<std::string> ignored;
   for (const auto& [key, value] : object_.items()) {

@@ -102,6 +102,10 @@ class ConfigFields {
   // names all. The rest is listed in one note. None of them counts as read afterwards.
   void RefuseWhatIsUnknown(std::vector<std::string>* notes);
 
+  // Remembers an error about the first field that was not read and is neither null, false, 0 or
+  // empty nor known to change neither sizes nor times, whatever its name speaks of.
+  void RefuseAllUnknown();
+
   // Appends one note, `meaning` and the names, about the fields that were not read and are neither
   // null, false, 0 or empty nor known to change neither sizes nor times; no note if there is none.
   // All fields then count as read.

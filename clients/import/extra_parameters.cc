@@ -27,6 +27,11 @@ void ReadBiases(const FamilyTraits& traits, ConfigFields& fields, LayerExtras& e
     extra.query_key_value_bias = fields.Flag({"attention_bias"}, false);
     // GLM's bias is of query, key and value alone.
     extra.output_bias = extra.query_key_value_bias && !absl::StartsWith(traits.model_type, "glm");
+    // Phi-3-small's class does not read the field: its maps have biases whatever it says.
+    if (traits.model_type == "phi3small") {
+      extra.query_key_value_bias = true;
+      extra.output_bias = true;
+    }
   }
   if (fields.Has("attention_out_bias")) {
     extra.output_bias = fields.Flag({"attention_out_bias"}, false);

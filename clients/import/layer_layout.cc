@@ -337,6 +337,7 @@ std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields
     return layers;
   }
   if (traits.model_type == "falcon_h1") {
+    fields.Refuse("kv_lora_rank", "is of latent attention, which has no run beside a state space");
     layers.assign(layer_count, {.mixer = LayerMixer::kBoth});
     fields.Texts("layers_block_type");
     // The width says the same as its ratio to that of the layers.

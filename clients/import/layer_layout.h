@@ -22,8 +22,8 @@ namespace parplan {
 //   attention_layers
 //   attn_type_list                 a number for each layer: 1 has attention, others a state space
 //   linear_attn_config             lists of the places, from 1, of either kind (Kimi Linear)
-//   full_attn_idxs                 the layers with attention, from 0, the others a short
-//   convolution block_configs                  the parts of each layer (block_config.h)
+//   full_attn_idxs                 the layers with attention, from 0, the others a convolution
+//   block_configs                  the parts of each layer (block_config.h)
 //   attn_layer_period, _offset,    every n-th layer has attention, the others a state space
 //   full_attention_interval
 //   attn_layer_indices             the layers with attention, from 0

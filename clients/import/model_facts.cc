@@ -94,8 +94,17 @@ absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts) {
          flags.key_value_head_count || flags.head_size || flags.feed_forward_size)) {
       run.extra_parameter_count = 0;
     }
-    if (run.opaque_kept_values_per_token > 0 && flags.hidden_size) {
-      return FieldError(Reason::kSpecInvalid, "--hidden-size",
+    const std::pair<const char*, bool> given[] = {
+        {"--hidden-size", flags.hidden_size.has_value()},
+        {"--feed-forward-size", flags.feed_forward_size.has_value()},
+        {"--feed-forward-kind", flags.feed_forward_kind.has_value()},
+        {"--attention-heads", flags.attention_head_count.has_value()},
+        {"--key-value-heads", flags.key_value_head_count.has_value()},
+        {"--head-size", flags.head_size.has_value()},
+    };
+    for (const auto& [flag, is_given] : given) {
+      if (!is_given || run.opaque_kept_values_per_token == 0) continue;
+      return FieldError(Reason::kSpecInvalid, flag,
                         "would contradict the sizes of opaque layers, which follow from the file");
     }
     std::optional<int> layer_count;
@@ -270,6 +279,12 @@ absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::stri
       OpaqueLayer opaque = *run.opaque;
       if (run.opaque_kept_values_per_token > 0) {
         const int64_t value_bytes = model.precision() == v1::PRECISION_FP32 ? 4 : 2;
+        // The limit of opaque layers. The product of the three may not fit.
+        constexpr int64_t kMaxKeptBytes = int64_t{1} << 50;
+        if (run.opaque_kept_values_per_token > kMaxKeptBytes / value_bytes / run.sequence_length) {
+          return FieldError(Reason::kSpecInvalid, source,
+                            "has layers that would keep more than 2^50 bytes of a sample");
+        }
         opaque.kept_bytes_per_sample =
             run.opaque_kept_values_per_token * run.sequence_length * value_bytes;
       }

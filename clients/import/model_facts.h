@@ -108,7 +108,7 @@ struct ModelFlags {
 // that gives a size or kind of the layers, but for the sequence length and `layer_kind`, drops
 // their extra parameters, which belong to the sizes of the file (not those of opaque layers), and
 // the hidden size and the vocabulary drop those of embedding and head. Returns INVALID_ARGUMENT
-// (SPEC_INVALID) naming the flag for a list of the wrong length, a size below 1, a width of layers
+// (SPEC_INVALID) naming the flag for a list of the wrong length, a size below 1, a size of layers
 // whose sizes the file gives alone (`opaque_kept_values_per_token`), or a number of prediction
 // layers below 0 or above the file's; `facts` must not be used then.
 absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts);

@@ -172,7 +172,11 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
     space.head_count = fields.Size({is_alone ? "num_heads" : "mamba_num_heads"});
   }
   const bool has_bias = fields.Flag({"mamba_proj_bias", "use_bias"}, false);
-  if (fields.Flag({"projectors_bias"}, false)) facts.extra_parameter_count += hidden_size;
+  // Falcon-H1 has a field of its own for the last product, and no norm unless it says so.
+  const bool is_falcon = traits.model_type == "falcon_h1";
+  if (fields.Flag({"projectors_bias"}, has_bias && !is_falcon)) {
+    facts.extra_parameter_count += hidden_size;
+  }
   const bool has_convolution_bias = fields.Flag({"mamba_conv_bias", "use_conv_bias"}, true);
   if (space.head_count > 0) {
     space.kind = StateSpaceKind::kDual;
@@ -185,10 +189,10 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
       facts.extra_parameter_count -=
           space.inner_size + 2 * int64_t{space.group_count} * space.state_size;
     }
-    if (!fields.Flag({"mamba_rms_norm"}, true)) facts.extra_parameter_count -= space.inner_size;
-    if (has_bias) {
-      facts.extra_parameter_count += static_cast<int64_t>(ProjectedWidth(space)) + hidden_size;
+    if (!fields.Flag({"mamba_rms_norm"}, !is_falcon)) {
+      facts.extra_parameter_count -= space.inner_size;
     }
+    if (has_bias) facts.extra_parameter_count += static_cast<int64_t>(ProjectedWidth(space));
     return facts;
   }
   space.kind = StateSpaceKind::kSelective;
@@ -199,7 +203,7 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
   if (space.time_step_rank == 0) space.time_step_rank = (hidden_size + 15) / 16;
   sizes.NoteDefaults(notes);
   if (!has_convolution_bias) facts.extra_parameter_count -= space.inner_size;
-  if (has_bias) facts.extra_parameter_count += 2 * int64_t{space.inner_size} + hidden_size;
+  if (has_bias) facts.extra_parameter_count += 2 * int64_t{space.inner_size};
   // Jamba has norms of the time step and of both projections of the state.
   if (traits.has_state_norms) {
     facts.extra_parameter_count += space.time_step_rank + 2 * int64_t{space.state_size};

@@ -23,14 +23,15 @@ struct Share {
   int64_t end = 0;
 };
 
-Share ShareOf(const RankProgram& program, const LayerProgram& layer, int64_t size, StateKind kind) {
+Share ShareOf(const RankProgram& program, const LayerProgram& layer, int64_t size, StateKind kind,
+              int64_t element_size) {
   const ShardingLevel needed =
       kind == StateKind::kParameters ? ShardingLevel::kParameters : ShardingLevel::kOptimizer;
   if (layer.gradient_group < 0 || layer.strategy.sharding_level < needed) return {0, size};
   const std::vector<int>& ranks = program.groups[layer.gradient_group].ranks;
   const auto count = static_cast<int64_t>(ranks.size());
   const int64_t own = std::find(ranks.begin(), ranks.end(), program.rank) - ranks.begin();
-  const int64_t shard = (size + count - 1) / count;
+  const int64_t shard = ShardSize(size, count, element_size);
   return {std::min(size, own * shard), std::min(size, (own + 1) * shard)};
 }
 
@@ -82,7 +83,7 @@ int64_t ParameterNumbers::Of(int layer_index, const std::string& tensor) const {
 }
 
 std::vector<HeldRun> RunsOf(const RankProgram& program, const ModelSpec& model,
-                            const ParameterNumbers& numbers, StateKind kind) {
+                            const ParameterNumbers& numbers, StateKind kind, int64_t element_size) {
   std::vector<HeldRun> runs;
   int slot = 0;
   bool has_embedding = false;
@@ -93,7 +94,7 @@ std::vector<HeldRun> RunsOf(const RankProgram& program, const ModelSpec& model,
       if (definition.tied_embedding && !has_embedding) definition = WithOwnTable(definition);
       const ParameterLayout layout =
           LayoutOfParameters(definition, layer.strategy.tensor_parallel_degree, layer.place.tensor);
-      const Share share = ShareOf(program, layer, layout.size, kind);
+      const Share share = ShareOf(program, layer, layout.size, kind, element_size);
       for (const ParameterTensor& tensor : layout.tensors) {
         AddRuns(tensor, numbers.Of(layer.layer_index, tensor.name), share, slot, runs);
       }

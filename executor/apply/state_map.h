@@ -46,9 +46,10 @@ struct HeldRun {
 };
 
 // Lists what the rank of `program` holds of one kind of state, ordered by number, each once: the
-// parameters, or its shard of them; all kinds but kParameters are sharded alike.
+// parameters, or its shard of them; all kinds but kParameters are sharded alike. `element_size`:
+// bytes of an element of parameters, of which shards are whole 128 (ShardSize), for every kind.
 std::vector<HeldRun> RunsOf(const RankProgram& program, const ModelSpec& model,
-                            const ParameterNumbers& numbers, StateKind kind);
+                            const ParameterNumbers& numbers, StateKind kind, int64_t element_size);
 
 // Elements that move from one part of a layer to another, on this rank or another.
 struct StateTransfer {

@@ -15,11 +15,11 @@ using AllRuns = std::vector<std::vector<HeldRun>>;
 
 // [rank]
 absl::StatusOr<AllRuns> RunsOfAll(const CheckedPlan& plan, const ParameterNumbers& numbers,
-                                  StateKind kind) {
+                                  StateKind kind, int64_t element_size) {
   AllRuns all;
   for (int rank = 0; rank < plan.plan().device_count; ++rank) {
     PARPLAN_ASSIGN_OR_RETURN(const RankProgram program, plan.ProgramOf(rank));
-    all.push_back(RunsOf(program, plan.model(), numbers, kind));
+    all.push_back(RunsOf(program, plan.model(), numbers, kind, element_size));
   }
   return all;
 }
@@ -181,13 +181,15 @@ absl::Status WriteStates(const HostStates& states, RankTrainer& trainer, Device&
 absl::StatusOr<HostStates> MoveStates(const HostStates& states, const CheckedPlan& from,
                                       const CheckedPlan& to, Communicator& everyone) {
   const ParameterNumbers numbers(from.model());
+  // Every rank has parameters; their type decides how long shards are.
+  const int64_t element_size = states.at(StateKind::kParameters).element_size;
   HostStates moved;
   // Parameters may be sharded in another way than optimizer states, all kinds of which are sharded
   // alike.
   for (const bool is_parameters : {true, false}) {
     const StateKind example = is_parameters ? StateKind::kParameters : StateKind::kFirstMoments;
-    PARPLAN_ASSIGN_OR_RETURN(const AllRuns held, RunsOfAll(from, numbers, example));
-    PARPLAN_ASSIGN_OR_RETURN(const AllRuns wanted, RunsOfAll(to, numbers, example));
+    PARPLAN_ASSIGN_OR_RETURN(const AllRuns held, RunsOfAll(from, numbers, example, element_size));
+    PARPLAN_ASSIGN_OR_RETURN(const AllRuns wanted, RunsOfAll(to, numbers, example, element_size));
     for (const auto& [kind, state] : states) {
       if ((kind == StateKind::kParameters) != is_parameters) continue;
       PARPLAN_ASSIGN_OR_RETURN(moved[kind], Exchange(state, everyone, held, wanted).Run());

@@ -17,15 +17,19 @@ constexpr int64_t kShardAlignment = 128;
 
 }  // namespace
 
+int64_t ShardSize(int64_t size, int64_t rank_count, int64_t element_size) {
+  const int64_t step = kShardAlignment / element_size;
+  const int64_t share = (size + rank_count - 1) / rank_count;
+  return (share + step - 1) / step * step;
+}
+
 LayerState::LayerState(const LayerTools& tools, const ParameterLayout& layout, Communicator* group,
                        const OptimizerSettings& optimizer)
     : tools_(tools), layout_(layout), group_(group), optimizer_(optimizer) {
   const int64_t ranks = group_ == nullptr ? 1 : group_->size();
-  shard_size_ = (layout_.size + ranks - 1) / ranks;
-  if (Shards(ShardingLevel::kOptimizer)) {
-    const int64_t step = kShardAlignment / tools_.element_size();
-    shard_size_ = (shard_size_ + step - 1) / step * step;
-  }
+  shard_size_ = Shards(ShardingLevel::kOptimizer)
+                    ? ShardSize(layout_.size, ranks, tools_.element_size())
+                    : (layout_.size + ranks - 1) / ranks;
   padded_size_ = shard_size_ * ranks;
 }
 

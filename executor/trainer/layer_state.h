@@ -43,6 +43,11 @@ struct StatePart {
   ElementType type = ElementType::kFloat32;
 };
 
+// Returns the elements of each rank's shard of `size` elements, of `element_size` bytes each, that
+// `rank_count` ranks share: whole 128 bytes, so that the last shards may be short or empty. Sizes
+// of states follow from the element that the kernels compute with, whatever theirs is.
+int64_t ShardSize(int64_t size, int64_t rank_count, int64_t element_size);
+
 // Used by the thread of the trainer. Errors are those of memory and of communicators
 // (layer_tools.h); after one the state must be destroyed. All ranks of the gradient group, and with
 // sequence parallelism those of the tensor-parallel group, call the same methods in the same order.

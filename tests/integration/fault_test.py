@@ -35,6 +35,8 @@ WRITE, FLUSH, DESCRIPTOR = 1, 2, 4
 NEVER = 1 << 62
 # What callers may see: the reason of the store, of the audit log, of a key that cannot be kept.
 ALLOWED = {("UNAVAILABLE", "STORE_UNAVAILABLE"), ("UNAVAILABLE", "AUDIT_UNAVAILABLE")}
+# No key may sign at the time of a clock that is a year off.
+NO_KEY = ("FAILED_PRECONDITION", "STORE_UNAVAILABLE")
 
 
 class Faults:
@@ -214,11 +216,12 @@ class FaultTest(unittest.TestCase):
             server.start()
         # Abseil reads the clock of the system every few seconds.
         end = time.monotonic() + 120
+        far = abs(shift) > 30 * 86400
         with parplan.Client(server.address) as client:
             def has_moved():
-                plan = self.new_plan(client, Life())
-                # No key may sign in a year that is far off.
-                return shift != 0 if plan is None else \
+                life = Life()
+                plan = self.new_plan(client, life)
+                return far and NO_KEY in life.errors if plan is None else \
                     abs(plan.create_time.ToSeconds() - time.time() - shift) < 600
 
             while not has_moved():
@@ -267,11 +270,23 @@ class FaultTest(unittest.TestCase):
         # Plans are signed again, and those from before and from now are as good as ever.
         self.assertEqual(errors, {}, last_lines(server))
         self.assertEqual((verdicts[0], verdicts[-1]), ("VALID", "VALID"))
+        # Meanwhile: as docs/faults.md says.
+        far = abs(shift) > 30 * 86400
+        if far and not restarts:
+            self.assertEqual(wrong, ({NO_KEY: 1}, ["EXPIRED"]))
+            self.assertEqual(verdicts, ["VALID", "VALID"])
+        else:
+            before = "EXPIRED" if far or shift < 0 else "VALID"
+            self.assertEqual(wrong, ({}, [before, "VALID"]))
+            meanwhile = "EXPIRED" if far or shift > 0 else "VALID"
+            self.assertEqual(verdicts, ["VALID", meanwhile, "VALID"])
         server.kill()
 
 
 if __name__ == "__main__":
     SERVER, LIBRARY = map(os.path.abspath, sys.argv[1:3])
+    if not os.path.exists(LIBRARY):
+        sys.exit(f"{LIBRARY} is missing; build parplan_faults")
     arguments = sys.argv[3:]
     if "--every" in arguments:
         arguments.remove("--every")

@@ -488,11 +488,15 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int color,
     return ::ncclCommSplit(whole, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, part,
                            &making->config);
   };
-  const auto aborts = [this](ncclComm_t /*part*/) {
+  bool is_given_up = false;
+  const auto aborts = [this, &is_given_up](ncclComm_t /*part*/) {
+    is_given_up = true;
     Fail(absl::AbortedError(absl::StrCat("a split of ", group_.name, " was given up")));
   };
   const absl::StatusOr<ncclComm_t> made_part = made->MakeWith(make, aborts);
   if (!made_part.ok()) {
+    // NCCL's error of a split that ended with this group says nothing of why the group ended.
+    if (!is_given_up) PARPLAN_RETURN_IF_ERROR(failure());
     const std::lock_guard<std::mutex> lock(making->mutex);
     // The part was made, and this group failed meanwhile.
     if (making->is_over && making->result == ncclSuccess && making->communicator != nullptr) {

@@ -14,13 +14,16 @@
 namespace parplan {
 namespace {
 
+// Bytes of fp32, of which shards have multiples of 32.
+constexpr int64_t kElementSize = 4;
+
 std::vector<std::vector<HeldRun>> HeldBy(const Plan& plan, const ModelSpec& model, StateKind kind) {
   const ParameterNumbers numbers(model);
   std::vector<std::vector<HeldRun>> held;
   for (int rank = 0; rank < plan.device_count; ++rank) {
     const absl::StatusOr<RankProgram> program = RankProgram::Create(plan, model, rank);
     EXPECT_OK(program.status());
-    held.push_back(RunsOf(*program, model, numbers, kind));
+    held.push_back(RunsOf(*program, model, numbers, kind, kElementSize));
   }
   return held;
 }
@@ -100,6 +103,21 @@ TEST(StateMap, ShardsOfStatesAreDisjointAndOfParametersOnlyAtTheHighestLevel) {
   EXPECT_EQ(count_of(ShardingLevel::kOptimizer, StateKind::kFirstMoments), 1);
   EXPECT_EQ(count_of(ShardingLevel::kGradients, StateKind::kParameters), 4);
   EXPECT_EQ(count_of(ShardingLevel::kParameters, StateKind::kParameters), 1);
+}
+
+// The trainer's shards begin there too (LayerState); the head's 4,656 elements are no multiple.
+TEST(StateMap, ShardsBeginAtMultiplesOf128Bytes) {
+  const ModelSpec model = SmallGpt(1);
+  const Plan plan = PlanOf(model, 2, {3}, {{.data_parallel_degree = 2, .sharding_level = kZero3}},
+                           kAppliedBatch, 1);
+  const auto held = HeldBy(plan, model, StateKind::kParameters);
+  const auto count_of_head = [&](int rank) {
+    int64_t count = 0;
+    for (const HeldRun& run : held[rank]) count += run.layer_slot == 2 ? run.count : 0;
+    return count;
+  };
+  EXPECT_EQ(count_of_head(0), 2336);
+  EXPECT_EQ(count_of_head(1), 2320);
 }
 
 // Every part is moved from its stated source to its stated target.

@@ -155,7 +155,8 @@ TEST(LayerState, ParametersAreGatheredOneLayerAhead) {
 // Nothing reads what is gathered before it is awaited, and nothing writes what is gathered from or
 // to before that: whenever it runs, the results are those of gathering in line, to the last bit.
 TEST(LayerState, WhenGathersRunChangesNoBit) {
-  for (const char* const name : {"Dp2Zero1", "Dp3Zero3", "TpToDpAndBack", "Gpt2Dp2Zero3"}) {
+  for (const char* const name : {"Dp2Zero1", "Dp3Zero3", "TpToDpAndBack", "Gpt2Dp2Zero3",
+                                 "Dp2Zero3Recompute", "Pp2Dp2Interleaved"}) {
     SCOPED_TRACE(name);
     const PlanCase c = PlanCaseNamed(name);
     std::vector<GradientCalls> seen;

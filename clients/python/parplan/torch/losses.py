@@ -78,13 +78,15 @@ class Losses:
         return self._call(output, target) * factor
 
     def _call(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Returns what the loss function returns. Its first call on this rank must make no
-        collective, which would wait for ranks that have other shares or none."""
+        """Returns what the loss function returns. Up to its first return on this rank it must make
+        no collective, which would wait for ranks that have other shares or none."""
         if self._was_called or not _is_plain(output):
             return self._loss_fn(output, target)
-        self._was_called = True
         with _NoCollectives():  # type: ignore[no-untyped-call,unused-ignore]
-            return self._loss_fn(output, target)
+            loss = self._loss_fn(output, target)
+        # One that takes whole shares alone has failed before with parts of them.
+        self._was_called = True
+        return loss
 
     def _counts(self, targets: torch.Tensor) -> bool:
         """Returns whether targets are counted. Tensors without contents are not."""

@@ -165,10 +165,16 @@ def waiting_for_ranks(output, target):
     return jobs.loss_fn(output, target)
 
 
+def counted_for_whole_shares(output, target):
+    """Fails with parts of a share, before its collective."""
+    assert len(output) == 4
+    return counted_over_ranks(output, target)
+
+
 def step_of_collectives(loss_fn):
-    plan = jobs.plan_of(plans.model_of(3), [[Strategy(1, 2)] * 3], batch=4, micro_batch_count=1)
+    plan = jobs.plan_of(plans.model_of(3), [[Strategy(1, 2)] * 3], batch=8, micro_batch_count=1)
     run = parplan.torch.apply(plan, jobs.model_of("plain", 3), loss_fn, device="cpu")
-    inputs, targets = jobs.batch_of(4)
+    inputs, targets = jobs.batch_of(8)
     # Only one rank checks a share with targets that count for nothing.
     targets[:2, 4:] = -100
     with pytest.raises(SpecInvalid) as raised:
@@ -177,7 +183,8 @@ def step_of_collectives(loss_fn):
 
 
 def test_a_loss_that_waits_for_other_ranks_is_refused(tmp_path):
-    cases = [(counted_over_ranks,), (gathered_over_ranks,), (waiting_for_ranks,)]
+    cases = [(counted_over_ranks,), (gathered_over_ranks,), (waiting_for_ranks,),
+             (counted_for_whole_shares,)]
     for case, ranks in zip(cases, jobs.run_ranks(2, tmp_path, step_of_collectives, cases)):
         for field, message in ranks:
             assert field == "loss_fn" and "calls the collective" in message, (case, message)
