@@ -121,8 +121,9 @@ struct PipelineEvent {
   Seconds end;
 };
 
-// Lists every pass of the step, sorted by stage and start. REQUIRES: what `StepTime` does; aborts
-// otherwise. O(stages * micro-batches) time and memory.
+// Lists every pass of the step, sorted by stage and start; neither messages nor gradient
+// synchronisation, so the last event may end before the step does. REQUIRES: what `StepTime` does;
+// aborts otherwise. O(stages * micro-batches) time and memory.
 std::vector<PipelineEvent> PipelineEvents(const PipelineRules& rules,
                                           absl::Span<const StageTimes> stages,
                                           int64_t micro_batch_count);
