@@ -70,7 +70,7 @@ class FrontSearch {
   };
 
   // `known_times` is as in `TickStage`; times that are found are added, so that a search of another
-  // case of the stage finds none that is no better.
+  // case of the stage leaves out what is no faster.
   FrontSearch(const FrontCase& front_case, std::vector<int64_t>& known_times, SearchMeter& meter);
 
   // Computes the labels of the whole stage. Among labels of the same first and last layout, as far

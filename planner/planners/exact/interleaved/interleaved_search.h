@@ -93,7 +93,7 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
 // apart (interleaved_partitions.h). Simulates plans while `looks_left` is above 0 and counts them
 // off. The bound of the outcome is the lesser of `cutoff` and that of all those partitions, or 0 if
 // the meter stopped too early; `is_exact` of the outcome means nothing. With `looks_left` 0 it only
-// bounds. `cutoff`, and no plans, if there are no such partitions. REQUIRES, unchecked: as
+// bounds. If there are no such partitions, the bound is `cutoff`. REQUIRES, unchecked: as
 // `SearchInterleaved`.
 PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& costs,
                                    const OptionTable& table, const PipelineCandidate& candidate,
