@@ -54,7 +54,7 @@ class BlockMover {
   absl::StatusOr<Array> Reshard(const ReshardProgram& program, const ActivationLayout& before,
                                 const ActivationLayout& after, Array from, Communicator& group,
                                 const std::vector<int>& ranks);
-  // Waits for the sends in `outbox`.
+  // Waits for the sends in `outbox` (PendingWork::Wait: with NCCL the device waits, not the host).
   absl::Status Finish(Outbox& outbox);
 
  private:

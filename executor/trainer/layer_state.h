@@ -75,7 +75,8 @@ class LayerState {
   // Frees what `Parameters` gathered.
   void Release();
   // Returns the array [layout.size] to which the backward pass of a micro-batch adds gradients,
-  // valid until `EndBackward`.
+  // valid until `EndBackward`. It begins with zeros if gradients are sharded, else with those of
+  // the micro-batches before.
   absl::StatusOr<void*> Gradients();
   // Ends the backward pass of a micro-batch: sharded gradients are reduced to their owners.
   absl::Status EndBackward();
@@ -89,9 +90,9 @@ class LayerState {
   // `other` that has the same part. After `Synchronize`. REQUIRES: no state is sharded; aborts
   // otherwise.
   absl::Status AddUpWith(Communicator& other, const ParameterTensor& tensor);
-  // Makes the optimizer's step, counted from 1, and clears the gradients. Gathers the parameters if
-  // only optimizer states or gradients are sharded; if it gathers ahead, `Parameters` waits for
-  // them.
+  // Makes the optimizer's step, counted from 1, and clears the gradients; it takes them as they
+  // are, so `Synchronize` comes before, which is not checked. Gathers the parameters if only
+  // optimizer states or gradients are sharded; if it gathers ahead, `Parameters` waits for them.
   absl::Status Step(int64_t step);
 
   // Returns the state of each kind that the layer has, to be read or overwritten between two steps.

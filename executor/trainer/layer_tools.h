@@ -94,7 +94,8 @@ class LayerTools {
   // tensor-parallel group, and return the errors of `Take` and of its communicator.
   absl::StatusOr<const void*> Gather(const void* x, int64_t width, Array& gathered) const;
   // Sums `partial` [product_row_count x width] over tensor-parallel ranks and returns the rows of
-  // the residual stream [row_count x width].
+  // the residual stream [row_count x width]: in an array of their own with sequence parallelism,
+  // else in that of `partial`, which a rank without a tensor-parallel group returns as it is.
   absl::StatusOr<Array> SumUp(Array partial, int64_t width) const;
 
  private:

@@ -34,11 +34,12 @@ namespace parplan {
 
 // The things with which a rank trains.
 struct TrainerSetting {
-  // Kernels, memory and tokens; none may be null.
+  // Kernels, memory of the same device, and tokens; none may be null, which is not checked.
   LayerKernels* kernels = nullptr;
   ArrayPool* pool = nullptr;
   const TokenSource* tokens = nullptr;
-  // Makes a communicator; called for every group of the program, in its order.
+  // Makes a communicator, never null; called within `Create` alone, for every group of the program,
+  // in its order.
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const GroupSpec& group)> make_group;
   OptimizerSettings optimizer = AdamSettings{};
   // Seed of the initial parameters; the same on all ranks, so that replicas are equal.
@@ -66,11 +67,13 @@ class RankTrainer {
 
   // Makes one optimizer step over the global batch and returns the mean loss of its tokens (cross
   // entropy, in nats), the same on all ranks. Collective: all ranks of the job call it equally
-  // often. Waits until the device has done all of it.
+  // often. Waits until the device has done all of it, but for the gathering of the parameters with
+  // `gathers_ahead`. Has no time limit of its own, beyond those of communicators.
   //
   // Returns the errors of communicators (PendingWork::Wait: DEADLINE_EXCEEDED, UNAVAILABLE, ABORTED
   // or INTERNAL), RESOURCE_EXHAUSTED if memory does not suffice, and the errors of the device
-  // (LayerKernels::Synchronize). After an error the trainer must be destroyed.
+  // (LayerKernels::Synchronize). After an error the trainer must be destroyed: the parameters of
+  // some layers may have taken the step and those of others not.
   absl::StatusOr<double> Step();
   // Number of steps so far.
   int64_t step_count() const { return step_count_; }

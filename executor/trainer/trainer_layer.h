@@ -55,7 +55,8 @@ class TrainerLayer {
   static absl::StatusOr<std::unique_ptr<TrainerLayer>> Create(const Setting& setting);
 
   // Returns the layer's output [row_count x hidden]; null for a head. `input` has the same shape
-  // and is null for an embedding. `step` and `micro_batch` are counted from 0.
+  // and is null for an embedding. `step` and `micro_batch` are counted from 0. REQUIRES, unchecked:
+  // no earlier `Forward` of this micro-batch still waits for its `Backward`.
   absl::StatusOr<Array> Forward(int64_t step, int64_t micro_batch, Array input);
   // Returns the gradient of the input [row_count x hidden]; null for an embedding.
   // `output_gradient` is null for a head, which adds the losses of its rows to `*loss`, one fp64 in

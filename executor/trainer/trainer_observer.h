@@ -36,7 +36,8 @@ enum class TrainerPhase {
 };
 inline constexpr int kTrainerPhaseCount = 10;
 
-// Outlives the trainer that reports to it.
+// Outlives the trainer that reports to it. Nothing is reported before the first step, or of
+// `RankTrainer`'s other methods; kOutside comes at the end of each step that succeeds.
 class TrainerObserver {
  public:
   virtual ~TrainerObserver() = default;

@@ -12,8 +12,10 @@
 
 namespace parplan {
 
-// Appends to the lists of `operations`. The arguments of the constructor must outlive it.
-// `ListOperations` makes one for each call.
+// Appends to the lists of `operations`, which abort beyond `OperationList::kCapacity`. The
+// arguments of the constructor must outlive it; nothing checks that they go together.
+// `ListOperations` makes one for each call. Sizes of one rank are quotients of the layer's and may
+// be fractions.
 class LayerLister {
  public:
   LayerLister(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
@@ -44,7 +46,8 @@ class LayerLister {
         has_bias_(layer.feed_forward_kind != FeedForwardKind::kSwiglu &&
                   layer.feed_forward_kind != FeedForwardKind::kAbsent) {}
 
-  // Lists the operations of the layer, whatever its kind. To be called once.
+  // Lists the operations of the layer, whatever its kind; none for an opaque layer. To be called
+  // once.
   void List();
 
  private:

@@ -72,7 +72,9 @@ class ScheduleEvaluator {
   //
   // REQUIRES: V (`virtual_stage_count`) divides the number of stages, which is above 0, as is
   // micro_batch_count; V is 1 unless the schedule has virtual stages; the size of groups is 0 or
-  // one that `IsGroupSize` allows; the schedule does not split backward passes. Aborts otherwise.
+  // one that `IsGroupSize` allows; the schedule does not split backward passes. Aborts otherwise,
+  // but for the size of groups where V or P is 1, which is not read, and below P, which counts as
+  // 0. With 0, groups are of P, and the last one may be smaller.
   Seconds StepTime(const PipelineRules& rules, absl::Span<const StageTimes> stages,
                    int64_t micro_batch_count);
 
@@ -121,8 +123,9 @@ struct PipelineEvent {
   Seconds end;
 };
 
-// Lists every pass of the step, sorted by stage and start. REQUIRES: what `StepTime` does; aborts
-// otherwise. O(stages * micro-batches) time and memory.
+// Lists every pass of the step, sorted by stage and start; neither messages nor gradient
+// synchronisation, so the last event may end before the step does. REQUIRES: what `StepTime` does;
+// aborts otherwise. O(stages * micro-batches) time and memory.
 std::vector<PipelineEvent> PipelineEvents(const PipelineRules& rules,
                                           absl::Span<const StageTimes> stages,
                                           int64_t micro_batch_count);

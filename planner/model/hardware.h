@@ -39,9 +39,10 @@ struct DeviceDescription {
   // The most that the device draws for longer than moments, in watts; 0 if unknown.
   double power_limit_watts = 0.0;
 
-  // Returns `raw`, or INVALID_ARGUMENT (SPEC_INVALID) if a number is not finite and above 0, or a
-  // name is empty; the rates of 8 and 4 bits and the power limit may be 0. The error names the
-  // member below `field` as library files name it, for example `FIELD.memory_bytes`.
+  // Returns `raw`, or INVALID_ARGUMENT (SPEC_INVALID) for the first number that is not finite and
+  // above 0, or name that is empty; the rates of 8 and 4 bits and the power limit may be 0. Whether
+  // the family is one of the above is not checked. The error names the member below `field` as
+  // library files name it, for example `FIELD.memory_bytes`.
   static absl::StatusOr<DeviceDescription> Create(DeviceDescription raw, const std::string& field);
 
   // Returns the rate of the matrix units for operands in `format`. Narrow operands that they do not
@@ -102,7 +103,8 @@ struct FabricDescription {
   LinkDescription intra_node;
   LinkDescription inter_node;
 
-  // Returns `raw`, or the errors of `LinkDescription::Create` for either level.
+  // Returns `raw`, or the errors of `LinkDescription::Create` for either level, or for an empty
+  // `fabric_id`.
   static absl::StatusOr<FabricDescription> Create(FabricDescription raw, const std::string& field);
   friend bool operator==(const FabricDescription&, const FabricDescription&) = default;
 };

@@ -34,7 +34,8 @@ enum class Collective {
   kBroadcast = 6,
 };
 
-// Returns the name for messages, for example `all-reduce`.
+// Returns the name for messages, for example `all-reduce`; `collective` for a number that is none
+// of these. Valid forever.
 const char* CollectiveName(Collective collective);
 
 // Compute time of one layer on one device for one micro-batch, collectives excluded.
@@ -119,7 +120,8 @@ class ProfileSnapshot {
   };
 
   // Sorts the points; layers keep their order, and every list may be empty. Returns
-  // INVALID_ARGUMENT (PROFILE_INVALID) naming the field for
+  // INVALID_ARGUMENT (PROFILE_INVALID) naming the first field at fault, layers by their id and
+  // points by their place in `content`, for
   //   - an empty device kind; `devices_per_node` below 1;
   //   - a time that is not finite and above 0;
   //   - a tensor-parallel degree, micro-batch, sequence length or rank stride below 1;
@@ -145,7 +147,7 @@ class ProfileSnapshot {
 
   // Returns the measurements of the layer of that precision for which `SameLayer` holds, whatever
   // its id and sequence length; null if there is none. The pointer is valid as long as the
-  // snapshot.
+  // snapshot. O(layers).
   const MeasuredLayer* FindLayer(const LayerDefinition& definition, Precision precision) const;
 
  private:

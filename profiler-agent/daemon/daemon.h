@@ -66,9 +66,11 @@ struct DaemonOptions {
 // for a server or TLS files that cannot be used, UNAVAILABLE if an address cannot be bound or a
 // port file not written, RESOURCE_EXHAUSTED without file descriptors.
 //
-// Later failures are logged and tried again, with two exceptions: an upload that the server refuses
-// is set aside (`MayRetryUpload`), and if leases cannot be offered at the start, the daemon logs it
-// and does without them.
+// Later failures are logged and tried again, without end: a measurement that failed, or a profile
+// that cannot be queued, after a pause that doubles from 1 minute to 1 hour; what a time budget
+// left out after 1 minute; links after 30 s; uploads as `Uploader` says. There are two exceptions:
+// an upload that the server refuses is set aside (`MayRetryUpload`), and if leases cannot be
+// offered at the start, the daemon logs it and does without them.
 //
 // REQUIRES, unchecked: this process has no other thread yet and ignores SIGPIPE.
 absl::Status RunDaemon(const DaemonOptions& options);

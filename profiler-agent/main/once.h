@@ -17,9 +17,10 @@ namespace parplan {
 // called before `MeasureOnce` and `RunDaemon`.
 absl::Status CompleteSettings(Settings& settings);
 
-// Measures once and writes --out and --topology-out, each completely or not at all; `-` is standard
-// output. No topology is written if its path is empty. Prints a summary to standard error. While
-// the measuring programs run, SIGINT and SIGTERM end them, and this returns CANCELLED. Returns the
+// Measures once and writes --out and then --topology-out, each completely or not at all; `-` is
+// standard output. No topology is written if its path is empty; if it cannot be made or written,
+// the profile stays. Blocks as long as MeasureNode. Prints a summary to standard error. While the
+// measuring programs run, SIGINT and SIGTERM end them, and this returns CANCELLED. Returns the
 // errors of WholeProbe, ReadInventory, MeasureNode (a busy node's refusal among them:
 // `IsBusyRefusal`) and TopologyOf; UNAVAILABLE if a file or standard output cannot be written.
 absl::Status MeasureOnce(const Settings& settings);

@@ -3,8 +3,10 @@
 // NCCL's documentation. NCCL publishes these structures for plugins to declare themselves; there is
 // no header to include.
 //
-// NCCL calls from any of its threads; all pointers of an event are its own, valid during the call.
-// Sizes and offsets are checked here, on 64-bit machines. No real NCCL has been tried.
+// NCCL calls from any of its threads: operations of one communicator begin on one thread at a time,
+// channels on others. No event comes after the last `finalize`. All pointers of an event are NCCL's
+// own, valid during the call. Ranks and peers count from 0 within the communicator, not within the
+// job. Sizes and offsets are checked here, on 64-bit machines. No real NCCL has been tried.
 
 #ifndef PARPLAN_PROFILER_AGENT_PASSIVE_NCCL_PROFILER_API_H_
 #define PARPLAN_PROFILER_AGENT_PASSIVE_NCCL_PROFILER_API_H_
@@ -26,7 +28,9 @@ inline constexpr int kKernelChannelEvent = 1 << 6;
 // State of a kernel channel that has ended; its argument is the time.
 inline constexpr int kKernelChannelStop = 22;
 
-// A collective that a rank enqueues. `count` is in elements of `datatype`.
+// A collective that a rank enqueues. `count` is in elements of `datatype`: of the whole message for
+// AllReduce and Broadcast, of one rank's part for AllGather, ReduceScatter and AlltoAll. `function`
+// and `datatype` may be null or unknown; such events are passed over.
 struct CollectiveEvent {
   uint64_t sequence;
   const char* function;  // "AllReduce", "AllGather", ...
@@ -59,7 +63,9 @@ struct KernelChannelEvent {
 };
 
 // Version 4 stores an event's type in one byte, version 5 in eight. The following fields have the
-// same offsets in both; version 5 appends fields to some events.
+// same offsets in both; version 5 appends fields to some events. `type` is one of the bits above
+// and says which member of the union holds. `parent` is the handle that `start` set for the event
+// which this one belongs to, or null.
 template <typename Type>
 struct Event {
   Type type;
@@ -95,7 +101,14 @@ using Logger = void (*)(int level, unsigned long flags, const char* file, int li
 
 // The table of functions that a plugin of version 4 exports. Each function returns `kSuccess`.
 // `init` is called once for each communicator, `finalize` at its end; `start` begins an event and
-// sets `handle`, by which `stop` and `record_state` name it.
+// sets `handle`, by which `stop` and `record_state` name it; null if the event is not recorded.
+// `stop` comes for an operation when it has been enqueued on the host, for a channel when it is
+// done.
+//
+// `init` sets `context`, null if nothing is recorded, and may set `mask` to the events that it
+// wants. NCCL has one mask for all communicators of the process and reads it at every event, so it
+// can be changed later through that pointer, until the last `finalize`. `communicator_name` may be
+// null.
 struct ProfilerV4 {
   const char* name;
   int (*init)(void** context, int* mask, const char* communicator_name, uint64_t communicator_id,

@@ -51,12 +51,14 @@ PassiveSampling SamplingAt(std::chrono::milliseconds elapsed, std::chrono::milli
                            std::chrono::milliseconds period);
 
 // Records operations and writes a window of their times at regular intervals, if there were any. A
-// window that cannot be written is lost without notice. Made by the NCCL plugin (nccl_profiler.cc).
+// window that cannot be written is lost without notice. Made by the NCCL plugin (nccl_profiler.cc),
+// once for all communicators of the process, with options from environment variables.
 class PassiveRecorder {
  public:
   // Starts a thread. Throws std::bad_alloc or std::system_error if there is no memory or thread.
   explicit PassiveRecorder(PassiveOptions options);
-  // Writes the last window. REQUIRES, unchecked: no other thread is in a call, or makes one later.
+  // Writes the last window, if any sample came, and waits for the thread, which may be writing.
+  // REQUIRES, unchecked: no other thread is in a call, or makes one later.
   ~PassiveRecorder();
 
   PassiveRecorder(const PassiveRecorder&) = delete;

@@ -90,9 +90,9 @@ absl::Status CheckLinkProbe(const agent::v1::ProbePlan& plan, const LinkProbeBou
 int DevicesPerNode(const agent::v1::ProbePlan& plan);
 
 // Returns the part of `whole` that is missing from `stored` or whose shape is in `drifted`. An
-// empty plan has no collectives, no layers and no flags set. Copies are never part of it. Time
-// limits stay those of `whole`: call SetTimeBudget. REQUIRES, unchecked: every layer of `whole` is
-// of one of its models.
+// empty plan has no collectives, no layers and no flags set. Layers of which only the memory is
+// missing have `memory_only`. Copies are never part of it. Time limits stay those of `whole`: call
+// SetTimeBudget. REQUIRES, unchecked: every layer of `whole` is of one of its models.
 agent::v1::ProbePlan IncrementalProbe(const agent::v1::ProbePlan& whole, const v1::Profile& stored,
                                       const std::set<CollectiveShape>& drifted);
 

@@ -23,9 +23,9 @@ class AttentionLibrary {
   virtual bool Serves(const AttentionShape& shape, std::string& reason) = 0;
   // Start what `LayerKernels` has by these names. Return false if the caller must compute it; then
   // the results have no meaning yet. That happens for shapes that `Serves` takes too: where arrays
-  // are not aligned to 16 bytes, or without memory for the library's workspace. `adds_gradients` of
-  // the shape is ignored: gradients are replaced, and have the rows of `gradients` instead of those
-  // of q, k and v.
+  // are not aligned to 16 bytes, or without memory for the library's workspace, after which it
+  // leaves that shape to the caller for good. `adds_gradients` of the shape is ignored: gradients
+  // are replaced, and have the rows of `gradients` instead of those of q, k and v.
   virtual bool Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
                          void* output, void* kept) = 0;
   virtual bool AttentionBackward(const AttentionShape& shape, const AttentionShape& gradients,

@@ -18,10 +18,17 @@
 
 namespace parplan::cuda {
 
-// Made by the CUDA plugin's back end (plugin.cc), used by the thread that opened it.
+// Made by the CUDA plugin's back end (plugin.cc), used by the thread that opened it. Methods and
+// their errors are those of `Device`. `MakeGroup` makes groups of NCCL, or staged ones through the
+// memory of the host: with `GroupTransport::kStaged` always, with kAutomatic if two of the ranks
+// are on one GPU. To find out, each rank publishes its GPU and awaits those of the others; the
+// first such group is reported on standard error. With kNative such a group fails when it is
+// connected (`Communicator::Warm`).
 class CudaDevice : public Device, public StagingCopies {
  public:
-  // Opens GPU `device` as CUDA numbers them. INTERNAL, or RESOURCE_EXHAUSTED without memory.
+  // Opens GPU `device` as CUDA numbers them, from 0. Binds the calling thread, and those that it
+  // starts later, to processors near the GPU (BindNearDevice), and makes the GPU the thread's
+  // current one. INTERNAL, also for a number that no GPU has, or RESOURCE_EXHAUSTED without memory.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(
       int device, GroupTransport groups, AttentionChoice attention = AttentionChoice::kAutomatic);
 

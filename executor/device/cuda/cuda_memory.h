@@ -41,9 +41,12 @@ struct VirtualMemoryCalls {
 // the driver, and tries once more; memory that others take of the driver (scratch memory, cuDNN's
 // workspace, NCCL's groups) gets none of the unused chunks. Where the GPU has no virtual memory, or
 // the driver no addresses: cudaMalloc and cudaFree, which wait for the device. Allocate:
-// RESOURCE_EXHAUSTED without memory or without addresses (twice the GPU's memory for each
-// lifetime), else INTERNAL.
-// Used by the thread of the device.
+// RESOURCE_EXHAUSTED without memory or without addresses (twice the GPU's memory for each lifetime;
+// one array has at most half of them), else INTERNAL; the former may come after a wait for the
+// stream. An array of no bytes is not null either. With virtual memory `Free` waits for nothing,
+// takes null, and aborts for what is no array of this object; work of other streams with the array
+// must have ended, or the stream must wait for it. All arrays must have been freed before the
+// object, which is not checked. Used by the thread of the device.
 class CudaMemory : public DeviceMemory {
  public:
   // `device` is the thread's current GPU, now and in every call; `stream` is its, and outlives the
@@ -55,8 +58,8 @@ class CudaMemory : public DeviceMemory {
   void Free(void* data) override;
   bool reuses_freed() const override { return is_virtual(); }
 
-  // Return the memory that is mapped now, and the most that was since `ResetPeak`, at first since
-  // `Create`; 0 without virtual memory.
+  // Return the memory that is mapped now, in whole chunks of 16 MiB and with unused ones, and the
+  // most that was since `ResetPeak`, at first since `Create`; 0 without virtual memory.
   Bytes held() const { return held_; }
   Bytes held_peak() const { return held_peak_; }
   // Returns unused chunks to the driver, after all work of the stream, and forgets earlier peaks.

@@ -33,7 +33,7 @@ class CudaQueue : public KernelQueue {
   // Return the number of the GPU as CUDA counts, and the stream of kernels and copies.
   int device() const { return device_; }
   cudaStream_t compute_stream() const { return stream_; }
-  // Returns the lines of Device::Notes.
+  // Returns the lines of Device::Notes; none before the first attention of bf16.
   std::vector<std::string> Notes() const;
 
   void* stream() override { return stream_; }

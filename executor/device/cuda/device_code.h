@@ -18,8 +18,8 @@ namespace parplan::cuda {
 // Returns whether a build for `architectures`, as CMAKE_CUDA_ARCHITECTURES has them (`90`,
 // `90-real;100-virtual`; commas will do), has code for a GPU of compute capability `capability`, 86
 // for 8.6. Machine code (`real`) serves the same major version from its minor version up; PTX
-// (`virtual`) is compiled by the driver for every later version. Ignores entries that are no
-// numbers.
+// (`virtual`) is compiled by the driver for every later version; an entry without either has both.
+// Ignores entries that are no numbers, such as `native`, `all` and `90a`.
 inline bool HasCodeFor(absl::string_view architectures, int capability) {
   for (absl::string_view entry : absl::StrSplit(architectures, absl::ByAnyChar(",;"))) {
     const bool is_real_alone = absl::ConsumeSuffix(&entry, "-real");

@@ -23,7 +23,9 @@ namespace parplan::cuda {
 
 // Made by MakeDeviceKernels (kernel_queue.h); `queue` outlives it. T is float or Bfloat16. Errors
 // of launches, and UNIMPLEMENTED for attention that `CheckAttention` refuses, are kept by the
-// queue.
+// queue. Attention of bf16 is computed by the queue's library where it serves the shape and
+// replaces gradients, all other by kernels of our own, which have heads of up to 128 elements; so
+// larger ones need the library. Arrays and sizes that are no multiples of 16 bytes are slower.
 template <typename T>
 class DeviceKernels : public LayerKernels {
  public:

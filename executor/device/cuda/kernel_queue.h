@@ -14,8 +14,8 @@
 
 namespace parplan::cuda {
 
-// The queue of one device, used by its thread. It keeps the first error, which `Synchronize`
-// returns.
+// The queue of one device, used by its thread. It keeps the first error, which this and every later
+// `Synchronize` and copy return. Failures of calls without a status show there alone.
 class KernelQueue {
  public:
   virtual ~KernelQueue() = default;
@@ -23,14 +23,18 @@ class KernelQueue {
   // A cudaStream_t.
   virtual void* stream() = 0;
   // Returns device memory for one operation; the next call returns the same, or larger memory in
-  // its place. Null if it cannot grow, after `Fail`.
+  // its place, without its content. What it has replaced is freed with the queue. Null if it cannot
+  // grow, after `Fail`.
   virtual void* Scratch(int64_t byte_count) = 0;
   // Copies `tokens`, which it reads before it returns, to the device, for the operations up to the
-  // next call. Null if that fails, after `Fail`.
+  // next call. Waits for the device only if several earlier uploads are still under way. Null if
+  // that fails, after `Fail`.
   virtual const int32_t* Upload(const int32_t* tokens, int64_t count) = 0;
-  // Starts a product of fp32 or bf16. REQUIRES, unchecked: m and n are above 0.
+  // Starts a product of fp32 or bf16; with k = 0 sets c to zero, or leaves it if the product adds.
+  // REQUIRES, unchecked: m and n are above 0.
   virtual void Multiply(ElementType type, const MatrixProduct& product) = 0;
-  // Returns the library that computes attention of bf16 where it can; null without one.
+  // Returns the library that computes attention of bf16 where it can, valid as long as the queue;
+  // null without one. The first call may load it.
   virtual AttentionLibrary* attention_library() { return nullptr; }
   // Copy between host and device after all earlier work, and wait; return the first error so far.
   virtual absl::Status CopyFromHost(const void* host, void* device, int64_t byte_count) = 0;
@@ -38,7 +42,8 @@ class KernelQueue {
   // Waits for all earlier work and returns the first error so far.
   virtual absl::Status Synchronize() = 0;
 
-  // Keeps the error of the launch before it, if there is one.
+  // Keeps the error of the launch before it, if there is one. Errors of the running kernel come
+  // later, with `Synchronize`.
   virtual void CheckLaunch(const char* kernel) = 0;
   // Keeps an error. Any thread may call it.
   virtual void Fail(const absl::Status& status) = 0;

@@ -30,9 +30,10 @@ class MatrixProducts {
   MatrixProducts& operator=(const MatrixProducts&) = delete;
 
   // Starts a product on `stream`. The first one of a shape in bf16 waits for the stream, and takes
-  // memory for a second result meanwhile. UNIMPLEMENTED if the library has no algorithm for the
-  // shape, then nothing is started; INTERNAL for its other errors. REQUIRES, unchecked: m, n and k
-  // are above 0.
+  // memory for a second result meanwhile; without that memory it is not timed, and the library's
+  // first choice is taken. A shape has the alignment of its arrays, too. UNIMPLEMENTED if the
+  // library has no algorithm for the shape, then nothing is started; INTERNAL for its other errors.
+  // REQUIRES, unchecked: m, n and k are above 0.
   absl::Status Multiply(ElementType type, const MatrixProduct& product, cudaStream_t stream);
 
  private:

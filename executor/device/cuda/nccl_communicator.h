@@ -55,13 +55,13 @@ struct NcclGroup {
 };
 
 // One rank's part of a group; `CudaDevice::MakeGroup` makes it. Threads and errors are those of
-// `Communicator`. NCCL's communicator is made by `Warm`, by the first operation, or for a part by
-// `Split`.
+// `Communicator`. NCCL's communicator is made by `Warm`, by the first operation, which then blocks
+// and fails as `Warm` does, or for a part by `Split`.
 class NcclCommunicator : public Communicator, private NcclWatched {
  public:
   // Returns the errors of CudaStatus (cuda_status.h).
   static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create(NcclGroup group);
-  // Waits for operations on the GPU, up to their timeout; what remains then is aborted.
+  // Waits for operations on the GPU, up to their timeout each; what remains then is aborted.
   ~NcclCommunicator() override;
 
   int rank() const override { return group_.rank; }
@@ -72,8 +72,11 @@ class NcclCommunicator : public Communicator, private NcclWatched {
   }
   absl::StatusOr<std::unique_ptr<PendingWork>> StartTogether(
       absl::Span<const CollectiveCall> calls) override;
-  // Returns the errors of NcclStatus, those of RankContext::Publish, Await and Health, and
-  // DEADLINE_EXCEEDED if the ranks do not come within `job->operation_timeout()`.
+  // Blocks until all ranks of the group have called it; returns at once if they had before. Returns
+  // the errors of NcclStatus, those of RankContext::Publish, Await and Health, and
+  // DEADLINE_EXCEEDED if the ranks do not come within `job->operation_timeout()`, to which an abort
+  // of NCCL may add 10 s; a thread that does not end by then is left behind. After a failure of the
+  // group, that.
   absl::Status Warm() override;
   // Warms this group first, so also returns the errors of `Warm`. Returns null for a negative
   // `color`. If other ranks do not come in time, this whole group fails too. An abort of this group

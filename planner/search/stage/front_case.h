@@ -67,7 +67,7 @@ struct FrontSum {
 struct TickStage {
   // A `FrontOption` in ticks and bytes.
   struct Option {
-    // Index into the options of the definition.
+    // `FrontOption::option`: an index into the options of the definition.
     int option = 0;
     int layout = 0;
     FrontSum cost;
@@ -77,7 +77,7 @@ struct TickStage {
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
 
   int layout_count = 1;
-  // The options, [kind].
+  // The options, [kind]; none for a kind none of whose options is within the cuts.
   std::vector<std::vector<Option>> options;
   // [kind][from * layout_count + to] half of a transition, the part of one of the two passes, in
   // ticks; or `kNever`.
@@ -109,7 +109,8 @@ struct TickStage {
 
 // Returns `stage` with its times rounded to ticks, and the cuts that have a finite limit with
 // limits that rounding cannot make too tight: an assignment that satisfies `cuts` also satisfies
-// those of the result.
+// those of the result. Options that no assignment within the cuts has are left out. Keeps no
+// reference.
 TickStage ToTicks(const FrontStage& stage, absl::Span<const LinearCut> cuts);
 
 // A cut and its price of memory, in weighted ticks per byte.
@@ -154,7 +155,8 @@ struct SuffixCosts {
 struct FrontCase {
   const TickStage* stage = nullptr;
   // The least value the largest transient has, and the largest budget any assignment has. `room` is
-  // the budget less that transient and less the outputs of the best last layout, in bytes.
+  // the budget less that transient and less the outputs of the best last layout, in bytes. All
+  // three are 0, as the bytes of options are, if `memory_fits`.
   int64_t least_transient = 0;
   int64_t max_budget = 0;
   int64_t room = 0;

@@ -69,15 +69,18 @@ class FrontSearch {
     int count = 0;
   };
 
-  // `known_times` is as in `TickStage`; times that are found are added.
+  // `known_times` is as in `TickStage`; times that are found are added, so that a search of another
+  // case of the stage leaves out what is no faster.
   FrontSearch(const FrontCase& front_case, std::vector<int64_t>& known_times, SearchMeter& meter);
 
   // Computes the labels of the whole stage. Among labels of the same first and last layout, as far
-  // as these matter, none dominates another. Returns none if the meter stopped. Call it once; the
-  // labels are valid as long as this object.
+  // as these matter, none dominates another. Returns none if the meter stopped (then nothing is
+  // proved), or if no assignment of the case is within the cuts and the memory, or none is better
+  // than `known_times`. Call it once; the labels are valid as long as this object.
   const std::vector<Label>& Run();
 
-  // Returns the layers of a label of `Run`, from the first.
+  // Returns the layers of a label of `Run`, from the first; neighbouring blocks may have the same
+  // option.
   std::vector<FrontBlock> Blocks(const Label& label);
 
  private:

@@ -23,12 +23,15 @@ struct GroupSizes {
 };
 
 // Returns the sizes of `Plan::micro_batch_group_size` other than 0 that the space has for so many
-// micro-batches, or a selection of them if there are many, which has the smallest and the largest.
-// Empty without the dimension `group-size`. O(micro-batches).
+// micro-batches: all if there are at most 16, else up to 9 of them, the smallest and the largest
+// (all micro-batches) among these. Empty, with `are_all`, if `HasGroupSizes` is false.
+// O(micro-batches).
 GroupSizes GroupSizesOf(const StrategySpace& space, int pipeline_parallel_degree,
                         int64_t micro_batch_count);
 
-// Returns whether there are any. O(1).
+// Returns whether there are any: the space has the dimension `group-size`, the degree is above 1,
+// and there are more micro-batches than that. Whether the space has interleaved plans of the degree
+// is not asked (`InterleavedPartitionsOf`). O(1).
 bool HasGroupSizes(const StrategySpace& space, int pipeline_parallel_degree,
                    int64_t micro_batch_count);
 

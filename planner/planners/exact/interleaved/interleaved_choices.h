@@ -30,8 +30,9 @@ namespace parplan {
 struct MaskedOptions {
   // Definitions that layers have, most layers first.
   std::vector<int> order;
-  // [definition] allowed options, fastest first; `least` has the least of each time. Only the
-  // entries of definitions in `order` mean something, here and below.
+  // [definition] allowed options, fastest first; `least` has the least of each time, each by
+  // itself, infinite if no option is allowed. Only the entries of definitions in `order` mean
+  // something, here and below.
   std::vector<std::vector<int>> allowed;
   DefinitionTimes least;
   // [definition] the least bytes of each kind.
@@ -52,15 +53,17 @@ struct InterleavedFinds {
   Seconds cutoff;
   PlanList plans;
   // Remaining choices of an option for a definition. When they are used up, the rest is left with
-  // its bound, because models of many definitions have too many combinations.
+  // its bound, because models of many definitions have too many combinations. Only
+  // `PartitionChoices::Search` counts them, and the passes below; it may leave them below 0.
   int64_t choices_left;
-  // Remaining passes of schedules that may be simulated.
+  // Remaining passes of schedules that may be simulated, forward and backward ones of all stages.
   int64_t passes_left;
   // The least bound, in seconds, of everything that was left.
   double least_unseen = std::numeric_limits<double>::infinity();
 };
 
-// Returns the step, in seconds, that a plan must stay below.
+// Returns the step, in seconds, that a plan must stay below: the cutoff, or the step of the last of
+// the plans if that is less and as many as wanted were found.
 double CutoffOf(const PipelineSetting& setting, const InterleavedFinds& finds);
 
 // The plans of one partition. Keeps references to its arguments, which must outlive it. Not
@@ -83,12 +86,15 @@ class PartitionChoices {
                    const InterleavedRelaxation* prices, const GroupSizes* group_sizes);
 
   // Returns the starts that may fit and whose bound is below `cutoff` seconds, without dominated
-  // ones.
+  // ones, in the order of `MaskedOptions::allowed`.
   std::vector<Start> Starts(double cutoff);
-  // Returns the least bound of the plans that may fit, or `cutoff` seconds if that is less.
+  // Returns the least bound of the plans that may fit, or `cutoff` seconds if that is less. Whether
+  // neighbouring layers may have the options is not asked.
   double LeastBound(double cutoff);
 
-  // Searches the plans of one of `Starts`, and adds what it finds to `finds`.
+  // Searches the plans of one of `Starts`, and adds those that fit and are below the cutoff to
+  // `finds`. If `meter` or a limit of `finds` ends it, or not all sizes of groups were tried, the
+  // bounds of what is left go to `finds.least_unseen`.
   void Search(const Start& start, PlanEvaluator& evaluator, InterleavedFinds& finds,
               SearchMeter& meter);
 

@@ -29,7 +29,8 @@ class InterleavedLoads {
     double first = 0.0;
   };
 
-  // Memory is that of the setting's micro-batches, steps are those of `micro_batch_count`.
+  // Memory is that of the setting's micro-batches, in groups of as many as there are devices; steps
+  // are those of `micro_batch_count`.
   //
   //  layer_counts   layers of each virtual stage, in the order of the model
   //
@@ -40,20 +41,23 @@ class InterleavedLoads {
 
   // Returns the number of devices, which is the pipeline degree.
   int device_count() const { return static_cast<int>(shares_.size()); }
-  // Returns the shares of a device, ascending by definition.
+  // Returns the shares of a device, from 0, ascending by definition; only definitions that it has
+  // layers of.
   const std::vector<Share>& shares(int device) const { return shares_[device]; }
-  // Returns the least seconds of the messages to the device's first stage, one direction.
+  // Returns the least seconds of all messages from the model's first stage up to the device's first
+  // stage, one direction; 0 for device 0.
   double messages(int device) const { return messages_[device]; }
 
-  // The passes, in both directions, on a path through all stages, by definition. The first
-  // micro-batch goes forward through all stages; then the last device works until the last
-  // micro-batch starts back, except for the P passes in each direction of every other chunk that
-  // come before or after; then the last micro-batch goes back through all stages.
+  // The passes of layers of one definition on a path through all stages. The first micro-batch goes
+  // forward through all stages; then the last device works until the last micro-batch starts back,
+  // except for the P passes in each direction of every other chunk that come before or after; then
+  // the last micro-batch goes back through all stages.
   struct Passes {
     int definition = 0;
-    // Number of passes; a fraction is possible.
+    // Sum over the layers; a forward and a backward pass count as one.
     double count = 0.0;
   };
+  // Returns those of all definitions that layers have, ascending.
   const std::vector<Passes>& through() const { return through_; }
   // Returns the least seconds of the messages on that path, in both directions.
   double through_messages() const { return through_messages_; }

@@ -27,8 +27,8 @@ struct InterleavedPartition {
 // The partitions of one pipeline degree.
 struct InterleavedPartitions {
   // By ascending number of virtual stages per device, at least 2: with `uneven-stages` all
-  // partitions of a number that has few, else the even ones, in which embedding and head count as a
-  // layer or (always without `uneven-stages`) as none.
+  // partitions of a number that has at most 64, else the even ones, in which embedding and head
+  // count as a layer or (always without `uneven-stages`) as none.
   std::vector<InterleavedPartition> listed;
   // The numbers of virtual stages per device that have more partitions, ascending. All numbers in
   // between have more too. Empty without `uneven-stages`.
@@ -38,7 +38,10 @@ struct InterleavedPartitions {
   bool empty() const { return listed.empty() && unlisted.empty(); }
 };
 
-// Returns the partitions of the space. Empty if the space has no interleaved plans of the degree.
+// Returns the partitions of the space, with at most `TargetLimits::most_virtual_stages` virtual
+// stages a device. Empty if the space has no interleaved plans of the degree: it is 1, or the rules
+// want another schedule, or the dimension `interleaved` is missing. The limit of passes is not
+// asked: see `FitsPassLimit`.
 InterleavedPartitions InterleavedPartitionsOf(const StrategySpace& space,
                                               int pipeline_parallel_degree);
 
@@ -48,12 +51,14 @@ InterleavedPartitions InterleavedPartitionsOf(const StrategySpace& space,
 // they are searched with the others of a candidate.
 bool SearchesUnevenApart(const StrategySpace& space);
 
-// Returns the partitions that are searched with the others of a candidate.
+// Returns the partitions that are searched with the others of a candidate: those of
+// `InterleavedPartitionsOf`, without `unlisted` if the space searches these apart.
 InterleavedPartitions SearchedPartitionsOf(const StrategySpace& space,
                                            int pipeline_parallel_degree);
 
-// Returns whether a step of so many micro-batches through so many stages stays within the declared
-// space's limit of passes.
+// Returns whether a step of so many micro-batches through so many stages, those of all devices
+// together, has at most `kMaxForwardPassCount` forward passes (plan.h), as plans must. REQUIRES,
+// unchecked: `stage_count` is above 0.
 bool FitsPassLimit(int64_t micro_batch_count, int stage_count);
 
 }  // namespace parplan

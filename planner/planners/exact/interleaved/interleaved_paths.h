@@ -22,7 +22,8 @@ class StageCounts {
   // `layer_counts` is [virtual stage], in the order of the model. REQUIRES, unchecked: they add up
   // to the layers of `model`.
   StageCounts(const ModelSpec& model, const std::vector<int>& layer_counts);
-  // `counts` is [virtual stage * definition_count + definition].
+  // `counts` is [virtual stage * definition_count + definition]. REQUIRES, unchecked:
+  // `definition_count` is above 0 and divides its size.
   StageCounts(int definition_count, std::vector<int> counts)
       : definition_count_(definition_count), counts_(std::move(counts)) {}
 
@@ -63,12 +64,13 @@ class InterleavedPaths {
   // Keeps no reference.
   InterleavedPaths(const StageCounts& counts, int device_count);
 
-  // Returns a lower bound of the step of any order of passes that takes micro-batches in groups of
-  // the number of devices. O(devices * definitions).
+  // Returns a lower bound of the step, in seconds and without its overhead, of any order of passes
+  // that takes micro-batches in groups of the number of devices. Memory is not asked.
+  // O(devices * definitions).
   //
   //  micro_batch_count   a multiple of the number of devices
   //  sends               [device] least seconds of a message from its first stage to the next,
-  //                      one direction; empty means 0
+  //                      one direction; the last device's is not read; empty means 0
   //  last_sends          [device] the same from its last stage, but for the last device; empty
   //                      means 0
   //  all_sends           the sum over all messages of a micro-batch, one direction

@@ -60,26 +60,31 @@ class InterleavedRelaxation {
     std::vector<double> memory_prices;
   };
 
-  // `loads` are those of the setting and of this number of micro-batches.
+  // `loads` are those of the setting and of this number of micro-batches, which is not checked. The
+  // memory of a device is the setting's largest budget less the least transient of its layers.
   InterleavedRelaxation(const PipelineSetting& setting, const LayerMenus& menus,
                         InterleavedLoads loads, int64_t micro_batch_count);
 
   // Returns a first lower bound of the partition's plans with options of the menus, from a few
   // trial multipliers. The bound is infinite if the least memory of the layers of some device, by
-  // their `LayerItem`s, is more than the device has. It may be finite although no plan fits.
+  // their `LayerItem`s, is more than the device has. It may be finite although no plan fits. Call
+  // it once, before the others.
   double QuickBound();
   const InterleavedLoads& loads() const { return loads_; }
-  // Improves the multipliers in at most `step_count` steps, or until the bound reaches `wanted`.
-  // Returns the bound. REQUIRES: `QuickBound` was finite, which is not checked.
+  // Improves the multipliers in at most `step_count` steps, or until the bound reaches `wanted`,
+  // which may be infinite. Returns the best bound so far, which may be above `wanted`. REQUIRES:
+  // `QuickBound` was finite, which is not checked.
   double Improve(double wanted, int step_count);
 
-  // Returns the multipliers tried so far that are worth keeping, each with its bound, the largest
-  // bound first; none before `QuickBound` or if that was infinite.
+  // Returns the multipliers tried so far that are worth keeping, at most 6, each with its bound,
+  // the largest bound first; none before `QuickBound` or if that was infinite. Valid until the next
+  // call of `QuickBound` or `Improve`.
   const std::vector<Dual>& duals() const { return duals_; }
 
   // Returns, for each definition, an option that is good at the best multipliers, such that
   // together they fit into `share` of the memory as far as `LayerItem`s can show; -1 for
-  // definitions no layer has. Returns nothing if no such choice was found. REQUIRES:
+  // definitions no layer has. Returns nothing if 60 rounds of rising prices find no such choice,
+  // which proves nothing. Whether neighbouring layers may have the options is not asked. REQUIRES:
   // `QuickBound` was finite, which is not checked.
   std::optional<std::vector<int>> Round(double share) const;
 

@@ -18,10 +18,13 @@ namespace parplan {
 
 // Searches all partitions under one mask, most promising first: computes the bound from memory
 // prices and tries plans that use what is cheapest at the prices, each plan in one layout, because
-// prices do not know resharding. Plans that are found go to `finds.plans`, and the bounds of what
-// may still be better to `finds.least_unseen`, which is 0 if `meter` stops before all partitions
-// are bounded. Partitions with too many passes (`FitsPassLimit`) are passed over. REQUIRES,
-// unchecked: `masked` and `menus` are those of `mask`, and `masked.usable`.
+// prices do not know resharding: for each partition at most one plan that fits in each of the two
+// cheapest layouts. Plans that are found go to `finds.plans`, and the bounds of what may still be
+// better to `finds.least_unseen`, which is 0 if `meter` stops before all partitions are bounded. A
+// partition that was tried still has its bound there: no plan is proved the best. The other limits
+// of `finds` are neither asked nor counted. Partitions with too many passes (`FitsPassLimit`) are
+// passed over. Groups are as large as the pipeline degree. REQUIRES, unchecked: `masked` and
+// `menus` are those of `mask`, and `masked.usable`.
 void RoundInterleaved(const PipelineSetting& setting, const OptionMask& mask,
                       const MaskedOptions& masked, const LayerMenus& menus,
                       const std::vector<InterleavedPartition>& partitions, PlanEvaluator& evaluator,

@@ -40,7 +40,7 @@ class InterleavedBounds {
   InterleavedBounds(const StrategySpace& space, int pipeline_parallel_degree);
 
   // Returns a lower bound of the step, without its overhead, for any number of virtual stages.
-  // Infinite if there is no plan.
+  // Infinite if there is no plan, or if each has too many passes (`FitsPassLimit`).
   Seconds Bound(const LeastTimes& least, int64_t micro_batch_count) const;
   // Returns the same for the partitions that are not listed, which `Bound` leaves out if the space
   // searches them apart.
@@ -62,11 +62,11 @@ class InterleavedBounds {
   bool is_uneven_apart_ = false;
 };
 
-// Returns a lower bound of the step of the candidate's plans that fit, or `cutoff` if that is less.
-// Leaves out partitions that the space searches apart, as `InterleavedSteadyBound` does.
-// Tries each option of the definition with most layers, with the least time and memory of the
-// others. Infinite if memory never suffices and `cutoff` is infinite. 0 if the meter stopped.
-// REQUIRES, unchecked: as `SearchInterleaved`.
+// Returns a lower bound of the step of the candidate's plans that fit, or `cutoff` if that is less;
+// here and in all functions below, both include the overhead of a step. Leaves out partitions that
+// the space searches apart, as `InterleavedSteadyBound` does. Tries each option of the definition
+// with most layers, with the least time and memory of the others. Infinite if memory never suffices
+// and `cutoff` is infinite. 0 if the meter stopped. REQUIRES, unchecked: as `SearchInterleaved`.
 Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds cutoff, SearchMeter& meter);
@@ -80,8 +80,11 @@ Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& cost
                                SearchMeter& meter);
 
 // Searches as `SearchPipeline` does, over all numbers of virtual stages, except for partitions that
-// the space searches apart. The candidate's schedule is not read. REQUIRES, unchecked: the degree
-// is above 1 and divides the micro-batch count; `table` as for `SearchPipeline`.
+// the space searches apart. The outcome is not exact if the limits of one candidate, which grow
+// with `SearchMeter::effort`, left something: on choices of options, on passes of simulated
+// schedules, and on plans of partitions that are not listed. The candidate's schedule is not read.
+// REQUIRES, unchecked: the degree is above 1 and divides the micro-batch count; `table` as for
+// `SearchPipeline`.
 PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& costs,
                                   const OptionTable& table, const PipelineCandidate& candidate,
                                   Seconds cutoff, int wanted, SearchMeter& meter);
@@ -89,7 +92,8 @@ PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& c
 // Searches the plans of the candidate's partitions that are not listed, for spaces that search them
 // apart (interleaved_partitions.h). Simulates plans while `looks_left` is above 0 and counts them
 // off. The bound of the outcome is the lesser of `cutoff` and that of all those partitions, or 0 if
-// the meter stopped too early; `is_exact` of the outcome means nothing. REQUIRES, unchecked: as
+// the meter stopped too early; `is_exact` of the outcome means nothing. With `looks_left` 0 it only
+// bounds. If there are no such partitions, the bound is `cutoff`. REQUIRES, unchecked: as
 // `SearchInterleaved`.
 PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& costs,
                                    const OptionTable& table, const PipelineCandidate& candidate,
@@ -98,10 +102,11 @@ PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& 
 
 // Searches the plans of the candidate, of any partition, with groups of more micro-batches than the
 // pipeline degree. Simulates plans of partitions that are not listed while `looks_left` is above 0
-// and counts them off. The bound of the outcome holds for all such plans. If the model has too many
-// definitions to look at them, it is 0, and `is_exact` means nothing. REQUIRES, unchecked:
-// `HasGroupSizes` (group_sizes.h) is true of the candidate, and the option table is as for
-// `SearchInterleaved`; the micro-batch count may be any.
+// and counts them off. The bound of the outcome is the lesser of `cutoff` and that of all such
+// plans. If the model has more than `kMaxDefinitionsChosen` definitions, none is looked at: the
+// bound is 0, and `is_exact` means nothing. REQUIRES, unchecked: `HasGroupSizes` (group_sizes.h) is
+// true of the candidate, and the option table is as for `SearchInterleaved`; the micro-batch count
+// may be any.
 PipelineOutcome SearchGroupSizes(const StrategySpace& space, const CostModel& costs,
                                  const OptionTable& table, const PipelineCandidate& candidate,
                                  Seconds cutoff, int wanted, int64_t& looks_left,

@@ -71,19 +71,22 @@ class UnevenBound {
 
   // Returns the definition that most layers have, the first of equal ones.
   int major() const { return major_; }
-  // Returns whether all layers but the first and the last are of `major()`. Then devices take whole
-  // layers of both kinds in the bound; else layers of `major()` come whole, and others in parts.
+  // Returns whether all layers but the first and the last are of `major()`, and these two are not.
+  // Then devices take whole layers of both kinds in the bound; else layers of `major()` come whole,
+  // and others in parts.
   bool is_uniform() const { return is_uniform_; }
 
   // Returns a bound that needs no search, in seconds: the mean over devices of the first kind of
-  // path. Holds for any number of micro-batches and size of groups. O(definitions).
+  // path. Holds for any number of micro-batches, virtual stages (2 or more a device) and size of
+  // groups. O(definitions).
   double Quick(const DefinitionTimes& times, int64_t micro_batch_count) const;
   // Returns the bound in seconds, or `cutoff` if that is less; infinite if memory never suffices
   // and `cutoff` is infinite. O(devices) a step of a bisection.
   double Bound(const DefinitionTimes& times, const Question& question, double cutoff) const;
 
   // Returns another bound in seconds, or `cutoff` if that is less, from the options that layers
-  // have and the memory of all devices together. `question.most_layers` is not used.
+  // have and the memory of all devices together. `question.most_layers` is not used. 0 if nothing
+  // is proved, for example if layers take no time or some definition has no option.
   // O(devices + options of all definitions), for each of up to 150 prices and weights.
   double PricedBound(const DefinitionTimes& times, const Question& question,
                      const PricedOptions& options, double cutoff) const;

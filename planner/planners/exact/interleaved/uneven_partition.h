@@ -36,7 +36,8 @@ struct UnevenScore {
 };
 
 // Simulates plans that differ in their partition only. Keeps references to its arguments, which
-// must outlive it.
+// must outlive it. `Score`, `LongestPath` and `Excesses` each simulate one plan with the evaluator.
+// Whether a plan is in the space is not asked.
 class UnevenSimulation {
  public:
   //  options      [definition] index into the table's options
@@ -63,9 +64,10 @@ class UnevenSimulation {
     std::vector<double> forward;
     std::vector<double> backward;
   };
-  // O(stages * micro-batches) time and memory.
+  // Returns one such path. O(stages * micro-batches) time and memory.
   Path LongestPath(const UnevenPartition& partition);
-  // Returns [device] the bytes needed beyond the memory, negative if some is left.
+  // Returns [device] the bytes needed beyond the memory (upper end, as in `UnevenScore`), negative
+  // if some is left.
   std::vector<double> Excesses(const UnevenPartition& partition);
 
  private:
@@ -78,10 +80,12 @@ class UnevenSimulation {
   PlanEvaluator& evaluator_;
 };
 
-// Returns a few partitions in which devices and virtual stages have about the same work, all
-// different. The last one that is tried cuts the layers into shares of equal work. The others give
-// one layer after the other to the device, and there to the virtual stage, with the least work;
-// they differ in who is first among equals. REQUIRES, unchecked: a layer for each virtual stage.
+// Returns up to five partitions in which devices and virtual stages have about the same work, all
+// different; memory is not asked. `options` is [definition], `virtual_stage_count` counts the
+// stages of one device. The last one that is tried cuts the layers into shares of equal work. The
+// others give one layer after the other to the device, and there to the virtual stage, with the
+// least work; they differ in who is first among equals. REQUIRES, unchecked: a layer for each
+// virtual stage.
 std::vector<UnevenPartition> FirstPartitions(const PipelineSetting& setting,
                                              const std::vector<int>& options,
                                              int virtual_stage_count);
@@ -90,7 +94,9 @@ std::vector<UnevenPartition> FirstPartitions(const PipelineSetting& setting,
 // virtual stage and one given to another, the layers between them moving up, most promising first:
 // those that take memory from the fullest device if it has too much, else those that shorten the
 // longest path. A step is a maximum of sums over paths, so a move that does not shorten that path
-// helps nothing.
+// helps nothing. Empty if no move promises anything. With more than 48 virtual stages, only the 48
+// best to take from and the 48 best to give to are tried. REQUIRES, unchecked: `options` are those
+// of `simulation`, and `score` is what it gave for `partition`.
 std::vector<UnevenPartition> NeighboursOf(const PipelineSetting& setting,
                                           const std::vector<int>& options,
                                           const UnevenPartition& partition,

@@ -27,16 +27,20 @@ namespace parplan {
 // Returns the least bound, in seconds and with the overhead of a step, of the plans with options of
 // `masked` and any partition into one of the ascending numbers of virtual stages, with the memory
 // of the setting's micro-batches and steps of `micro_batch_count`; `cutoff` if that is less, or if
-// there are no numbers.
+// there are no numbers. The limit of passes is not asked (`FitsPassLimit`).
 double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& masked,
                         const UnevenBound& bound, const std::vector<int>& virtual_stage_counts,
                         int64_t micro_batch_count, double cutoff);
 
 // Searches such plans for the candidate of `setting`, over all masks, and adds what it finds to
 // `finds`. Simulates plans while `looks_left` is above 0 and counts them off, one with many virtual
-// stages as several. Counts states for each. Returns a lower bound of all of them, in seconds with
-// the overhead, for each number of virtual stages by itself; infinite if it is not below the cutoff
-// that `finds` had; 0 if `meter` stopped before all of them were bounded.
+// stages as several, so that `looks_left` may end below 0; with 0 it only bounds. Counts states for
+// each. The limits of `finds` on choices and passes are not asked, and `least_unseen` is left to
+// the caller. Numbers of virtual stages with too many passes (`FitsPassLimit`) are passed over.
+//
+// Returns a lower bound of all these plans, those simulated included, in seconds with the overhead:
+// the least over the numbers of virtual stages, each of which is bounded by itself. Infinite if it
+// is not below the cutoff that `finds` had; 0 if `meter` stopped before all of them were bounded.
 //
 //   group_sizes   `Plan::micro_batch_group_size` of the plans: 0 alone, or one or more sizes above
 //                 the pipeline degree, which are tried on a partition one after the other; the

@@ -16,8 +16,9 @@ namespace parplan {
 
 // Returns [definition] indices into `OptionTable::options`, ascending: the options allowed by
 // `mask` that no other dominates in memory (states, kept, transient, communicators); among equal
-// ones the first. Empty for definitions without layers. REQUIRES, unchecked: `mask` has an entry
-// for every option; an empty mask does not stand for all options here.
+// ones the first. Empty for definitions without layers, and for those of which `mask` allows
+// nothing. REQUIRES, unchecked: `mask` has an entry for every option; an empty mask does not stand
+// for all options here.
 std::vector<std::vector<int>> LeanOptions(const ModelSpec& model, const OptionTable& table,
                                           const OptionMask& mask);
 

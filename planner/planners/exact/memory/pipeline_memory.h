@@ -32,10 +32,12 @@ class PipelineMemory {
  public:
   PipelineMemory(const PipelineSetting& setting, const OptionMask& mask);
 
-  // Returns whether some partition fits into `usable` bytes on every device.
+  // Returns whether some partition that the space allows fits into `usable` bytes on every device,
+  // overheads (`BudgetsOf`) included. Neither resharding between neighbours nor time is asked.
   bool Fits(Bytes usable) const;
 
-  // Returns a plan that fits. REQUIRES, unchecked: Fits(usable).
+  // Returns a plan that fits: the first stages have as many layers as they can hold. Its real
+  // memory may be more, by what the sums leave out. REQUIRES, unchecked: Fits(usable).
   Plan PlanWithin(Bytes usable) const;
 
  private:

@@ -42,8 +42,9 @@ struct SmallestMemory {
 };
 
 // Searches the declared space, whatever memory the problem has, but for the plans that `is_proved`
-// names. Returns nothing if it has no plan at any memory, or a limit ended the search before the
-// first plan.
+// names. Of the numbers of micro-batches it tries the smallest of each size of micro-batch, which
+// needs the least memory. Returns nothing if the space has no plan at any memory, or a limit ended
+// the search before the first plan.
 std::optional<SmallestMemory> FindSmallestMemory(const StrategySpace& space, const CostModel& costs,
                                                  SearchMeter& meter);
 
@@ -59,8 +60,8 @@ struct FittingPlan {
   bool none_fits = false;
 };
 
-// Returns the first plan found that fits in the problem's memory, by the same search. If it finds
-// none and `none_fits` is not set, that is undecided.
+// Returns the first plan found that fits in the problem's memory, by the same search, however slow
+// it is. If it finds none and `none_fits` is not set, that is undecided.
 FittingPlan FindPlanThatFits(const StrategySpace& space, const CostModel& costs,
                              SearchMeter& meter);
 
@@ -69,7 +70,7 @@ FittingPlan FindPlanThatFits(const StrategySpace& space, const CostModel& costs,
 // cost model for each number. Returns nothing at the first number for which no cost model can be
 // made, the answer is undecided or the devices are more than `kMaxDeviceCount`
 // (planning_problem.h), when a limit ends the search, or if none tried is enough. REQUIRES: the
-// problem has one node group; aborts otherwise.
+// problem has one node group; aborts otherwise. `meter` is shared by all the numbers tried.
 std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, SearchMeter& meter);
 
 }  // namespace parplan

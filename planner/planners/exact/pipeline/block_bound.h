@@ -24,8 +24,9 @@
 
 namespace parplan {
 
-// The bound of one candidate and choice. All steps are in seconds, without their overhead. Does not
-// refer to its arguments afterwards.
+// The bound of one candidate and choice, with groups of as many micro-batches as devices if stages
+// are interleaved. All steps are in seconds, without their overhead. The limit of passes is not
+// asked. Does not refer to its arguments afterwards.
 class BlockBound {
  public:
   // Devices have from `fewest_virtual_stages` to `most_virtual_stages` virtual stages. If that is
@@ -35,11 +36,12 @@ class BlockBound {
              int most_virtual_stages);
 
   // Returns a lower bound of the step, whatever the number of recomputed layers, or `cutoff`, which
-  // may be infinite, if that is less. Infinite if memory never suffices.
+  // may be infinite, if that is less. Infinite, even if `cutoff` is not, if memory never suffices.
   double Bound(double cutoff) const;
 
   // Returns whether a step below `cutoff` is possible in which each virtual stage recomputes its
-  // first `count` layers, at least one of which has more.
+  // first `count` layers, at least one of which has more. False is a proof that none is; true is
+  // not one that there is such a plan.
   bool AllowsCount(int count, double cutoff) const;
 
  private:

@@ -28,7 +28,8 @@ namespace parplan {
 // Factor of a cutoff that covers the rounding of sums in another order.
 inline constexpr double kCutoffRoom = 1.0 + 1e-12;
 
-// The graph of one candidate, for one cutoff after the other. Not thread-safe.
+// The graph of one candidate, for one cutoff after the other. All steps and bounds are in seconds,
+// without the overhead of a step. Stages count from 0. Not thread-safe.
 class PartitionGraph {
  public:
   // The layers [first, end) as a stage.
@@ -39,7 +40,7 @@ class PartitionGraph {
   };
   // The result of `Build`.
   enum class Outcome {
-    // There are plans the bounds do not exclude.
+    // There may be plans that the bounds do not exclude. Some stage may have no edge left.
     kBuilt,
     // No plan is within the cutoff.
     kNothing,
@@ -56,19 +57,23 @@ class PartitionGraph {
   // Keeps references to its arguments, which must outlive it.
   PartitionGraph(const PipelineSetting& setting, RangeBounds& ranges);
 
-  // Builds the graph for plans whose step, without its overhead, is at most `cutoff` seconds.
+  // Builds the graph for plans whose step is at most `cutoff` seconds, and forgets the one before.
+  // Counts its edges as states on `meter`.
   Outcome Build(double cutoff, SearchMeter& meter);
 
-  // Returns a lower bound of the step of the candidate's plans, or the cutoff if that is less. Call
-  // after `kBuilt`.
+  // Returns a lower bound of the step of the candidate's plans, or the cutoff if that is less; up
+  // to `kCutoffRoom` above the cutoff. `KeepOnly` does not change it. Call after `kBuilt`, like the
+  // methods below but `SpreadBound` and `BoundOf`.
   double bound() const { return ends_.front().front(); }
-  // Returns the boundaries of the partition that attains the bound. Call after `kBuilt`.
+  // Returns the boundaries of the partition that attains the bound: the first layers of all stages,
+  // followed by the number of layers.
   std::vector<int> BestPartition() const;
-  // Returns the edges of a stage, ascending by (first, end).
+  // Returns the edges of a stage, ascending by (first, end). Valid until `Build` or `KeepOnly`.
   const std::vector<Edge>& edges(int stage) const { return edges_[stage]; }
   // Returns the number of edges of all stages.
   int64_t edge_count() const;
-  // Removes all stages except those of one partition.
+  // Removes all stages except those of one partition; nothing is left of a stage that the graph
+  // does not have. The ranges and least times below stay those of the whole graph.
   void KeepOnly(absl::Span<const int> boundaries);
 
   // Returns the range [begin, end) of first layers stage `stage` may have; index P is the end of
@@ -77,7 +82,8 @@ class PartitionGraph {
   int end(int stage) const { return end_[stage]; }
   // Returns the least time of the stages in front if stage `stage` begins with layer `first`:
   // forward and backward of one micro-batch with their messages (`ForwardBackwardBefore`), and
-  // forward alone.
+  // forward alone. Infinite if nothing leads there. `first` is in the range of the stage, which is
+  // not checked.
   double ForwardBackwardBefore(int stage, int first) const {
     return forward_backward_before_[stage][first - begin_[stage]];
   }

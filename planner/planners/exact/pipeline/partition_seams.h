@@ -26,7 +26,7 @@ class PartitionSeams {
   // undecided or the runtime keeps outputs of stages. Options that the decided neighbours exclude
   // are dropped.
   //
-  //  chosen   [definition] option, or -1 if undecided
+  //  chosen   [definition] option, or -1 if undecided; that of `definition` itself is not read
   std::vector<int> Undominated(int definition, const std::vector<int>& allowed,
                                const std::vector<int>& chosen) const;
 

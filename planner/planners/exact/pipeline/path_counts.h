@@ -21,9 +21,9 @@ namespace parplan {
 // Numbers of passes and messages, in an average path, whose total time is no longer than the time
 // until the last backward pass of stage 0 ends.
 struct PathCounts {
-  // [stage] passes, of both directions together.
+  // [stage] passes; the forward and the backward pass of a micro-batch count as one.
   std::vector<double> passes;
-  // [stage] messages to the next stage and back; 0 for the last stage.
+  // [stage] messages to the next stage; one there and one back count as one. 0 for the last stage.
   std::vector<double> messages;
 };
 
@@ -41,7 +41,8 @@ struct LayerRate {
 //
 //  rates   [stage], one for each of the recurrence and at least one; not checked
 //
-// O(stages), repeated a few times.
+// With one micro-batch every stage counts one pass, whatever the rates. O(stages), repeated a few
+// times.
 PathCounts BalancePaths(const SuffixRecurrence& recurrence, absl::Span<const LayerRate> rates);
 
 }  // namespace parplan

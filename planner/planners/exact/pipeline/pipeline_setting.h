@@ -31,7 +31,9 @@ class PipelineSetting {
     int64_t in_flight = 1;
     // Whether the runtime keeps what the stage sends.
     bool keeps_outputs = false;
-    // Whether messages to the next stage leave the node.
+    // Whether messages to the next stage leave the node. For the last stage, which has none, ranks
+    // past the last device count as further nodes; it is not the hop back to the first stage that
+    // interleaved plans have.
     bool leaves_node = false;
     // Communicators beyond those of options: that of a tied table.
     int extra_communicator_count = 0;
@@ -61,19 +63,22 @@ class PipelineSetting {
   double least_send(bool leaves_node) const {
     return leaves_node ? least_send_between_nodes_ : least_send_within_node_;
   }
+  // Returns [communicators, from 0 to one more than any option has] the bytes of tensors that fit
+  // on a device, as `BudgetsOf` does.
   const BudgetByCommunicators& budget() const { return budget_; }
   // Returns the largest budget for tensors over all numbers of communicators; negative if nothing
   // fits.
   Bytes largest_budget() const { return largest_budget_; }
 
   // Returns the first layers of all stages, followed by the number of layers, if the space fixes
-  // them (without `uneven-stages`); otherwise empty.
+  // them (without `uneven-stages`); otherwise empty, and also if there are no even ones
+  // (`has_partition` is false then).
   absl::Span<const int> fixed_boundaries() const { return fixed_boundaries_; }
   // Returns the boundaries with equal numbers of transformer layers, whatever the space allows:
   // layers before the first belong to the first stage, those after the last to the last. Empty if
   // the number is no multiple of the stages, or 0 with several stages. O(layers).
   std::vector<int> EvenBoundaries() const;
-  // Returns whether there is any partition at all.
+  // Returns whether there is any partition at all, whatever the memory.
   bool has_partition() const { return has_partition_; }
   // Returns the smallest and the largest first layer that stage `stage` may have, regardless of
   // memory: each stage has a layer, and a transformer layer if the target asks for it. Index P is

@@ -47,7 +47,9 @@ class PricedPipeline {
   double Bound(double enough, SearchMeter& meter);
 
   // Returns boundaries of stages that take about equally long at the prices, in the sense of
-  // `shape`; empty if none were found. REQUIRES, unchecked: `Bound` was finite.
+  // `shape`: the first layers of all stages, followed by the number of layers. Empty if none were
+  // found. Boundaries that the space fixes are returned whatever the arguments. REQUIRES,
+  // unchecked: `Bound` was finite.
   //
   //  factors   [stage] how much longer the stage takes than at its price; empty means 1
   std::vector<int> Partition(PartitionShape shape, const std::vector<double>& factors) const;

@@ -25,8 +25,11 @@ Seconds PricedPipelineBound(const StrategySpace& space, const CostModel& costs,
                             Seconds cutoff, SearchMeter& meter);
 
 // Searches as `SearchPipeline` does, but the plan need not be the best: stages are balanced at the
-// prices, mixed of what is good at them, and boundaries are moved until stage times are even. The
-// outcome is exact only if its bound reaches `cutoff`, so that no plan is below it.
+// prices, mixed of what is good at them, and boundaries are moved until stage times are even. It
+// does so under each mask, in the three cheapest layouts and in all together. If all plans it made
+// need more memory than there is, it tries twice more with less. The outcome is exact only if its
+// bound reaches `cutoff`, so that no plan is below it; else the plans found, if any, and the bound
+// leave a gap.
 PipelineOutcome SearchPricedPipeline(const StrategySpace& space, const CostModel& costs,
                                      const OptionTable& table, const PipelineCandidate& candidate,
                                      Seconds cutoff, int wanted, SearchMeter& meter);

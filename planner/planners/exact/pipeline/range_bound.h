@@ -36,7 +36,7 @@ struct RangeTimes {
   // Forward and backward of all micro-batches plus the synchronisation.
   double work = 0.0;
   // (m - in flight + 1) forward and m backward passes: the work of a stage outside the round trip
-  // of the first micro-batch through the later stages.
+  // of the first micro-batch through the later stages. Under GPipe the same as `forward_backward`.
   double uneven = 0.0;
   // One forward pass.
   double forward = 0.0;
@@ -52,7 +52,7 @@ class RangeBounds {
   static constexpr int kWeightCount = 4;
   static constexpr int kSumCount = kPriceCount * kWeightCount;
 
-  // Sums over layers. An infinite sum means that some definition has no option.
+  // Sums over layers. An infinite sum means that some definition has no option that fits by itself.
   struct Sums {
     // [weight * kPriceCount + price] the least weighted time plus priced memory of any option; then
     // the least forward time and the least memory of any option by themselves, and the largest of
@@ -81,8 +81,8 @@ class RangeBounds {
   // Returns the sums of layers [first, end).
   Sums SumsOf(int stage, int first_layer, int end_layer);
 
-  // Returns whether layers of such sums need too much memory for one stage; then more layers do
-  // too.
+  // Returns whether layers of such sums need too much memory for one stage, with the largest budget
+  // over all numbers of communicators; then more layers do too.
   bool TooMuch(const Sums& sums) const { return sums.memory + sums.transient > budget_; }
   // Returns the bounds of a stage with these sums. REQUIRES, unchecked: !TooMuch(sums).
   RangeTimes Times(int stage, const Sums& sums) const;

@@ -18,10 +18,12 @@ namespace parplan {
 
 // Chooses options for layers [first, end) as stage `stage`; an empty `allowed` permits all. At the
 // price of memory at which the best options just fit, each definition has a fast option and a small
-// one; as many layers as fit take the fast one. Near the optimum if neither causes resharding.
-// Returns nothing if even the small ones do not fit, a definition has no option that `allowed`
-// permits, or two neighbours chosen have no transition. O(rounds * prices * definitions * options +
-// layers), with 3 rounds of up to 24 prices.
+// one; as many layers as fit take the fast one. Near the optimum if neither causes resharding. Kept
+// outputs count with the largest layout, and memory of the optimizer's step does not count, so a
+// plan made of such stages may still need too much. Returns nothing if even the small ones do not
+// fit, a definition has no option that `allowed` permits, or two neighbours chosen have no
+// transition. O(rounds * prices * definitions * options + layers), with 3 rounds of up to 24
+// prices.
 std::optional<StageChoice> MixStage(const PipelineSetting& setting, const OptionMask& allowed,
                                     int stage, int first_layer, int end_layer);
 

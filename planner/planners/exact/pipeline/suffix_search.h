@@ -55,7 +55,7 @@ class SuffixSearch {
   bool Run(double cutoff);
 
   // Returns the number of plans that the last `Run` found, which may have returned false. They are
-  // numbered from the least bound to the greatest.
+  // numbered from 0 on, from the least bound to the greatest.
   int result_count() const { return static_cast<int>(results_.size()); }
   // Returns the bound of a plan in seconds, without the overhead of the step. REQUIRES, here and
   // for `Stages`, unchecked: 0 <= result < result_count().
@@ -67,8 +67,9 @@ class SuffixSearch {
   // Calls `visit` with the stages, first to last, of every plan whose bound is at most `cutoff`;
   // `visit` returns the new cutoff, and a larger one than before is ignored. The span is valid
   // during the call. Ends after it has tried `max_nodes` choices of stages, or when the meter
-  // stops. Returns false if not everything was visited. REQUIRES, unchecked: `Run` returned true,
-  // and `cutoff` is at most that of `Run`; with a greater one plans are missed.
+  // stops. Returns false if not everything was visited, for these reasons or because the front of
+  // some stage is not complete. REQUIRES, unchecked: `Run` returned true, and `cutoff` is at most
+  // that of `Run`; with a greater one plans are missed.
   bool Enumerate(double cutoff, int64_t max_nodes,
                  const std::function<double(absl::Span<const ChosenStage>)>& visit);
 
