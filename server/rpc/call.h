@@ -49,7 +49,7 @@ struct CallRecord {
 };
 
 // Called once for each call of a method of the contract, from any thread, before its status is
-// sent; must not block. Calls of health, reflection and unknown methods are not logged.
+// sent, which waits for it. Calls of health, reflection and unknown methods are not logged.
 using CallLogger = std::function<void(const CallRecord& record)>;
 
 // The state that all services share; `RpcServer` has one. It must outlive them.

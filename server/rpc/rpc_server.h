@@ -66,8 +66,8 @@ class RpcServer {
   // Starts serving. `core` outlives the server, which drains it at its end. The errors of
   // `CheckOptions`; INVALID_ARGUMENT (SPEC_INVALID) for a TLS file that cannot be used; UNAVAILABLE
   // without a reason if there is no memory for copies of TLS files, an address cannot be bound, or
-  // gRPC cannot start, in this order, that of the health port last: `core` is then drained and
-  // serves no other server. Health begins with SERVING under all its names.
+  // gRPC cannot start. The health port comes last; if it cannot be bound, `core` has been drained
+  // and serves no other server. Health begins with SERVING under all its names.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(ServerCore& core,
                                                           const RpcServerOptions& options);
 
@@ -101,8 +101,9 @@ class RpcServer {
   absl::Status Probe(absl::Duration timeout) const;
 
   // Reads the files of TLS again, if there are any; OK if there are none. The errors are those of
-  // `TlsCopies::Refresh`: the last good files stay in use. gRPC takes new ones within 5 s, for new
-  // connections alone. Used by one thread, which may be another than that of `Drain`.
+  // `TlsCopies::Refresh`: files that cannot be used leave the last good ones in use. gRPC takes new
+  // ones within 5 s, for new connections alone. Used by one thread, which may be another than that
+  // of `Drain`.
   absl::Status RefreshTls();
 
   // Reports NOT_SERVING (on the health port until the end), refuses new searches, gives clients
