@@ -278,9 +278,9 @@ class Store {
   // Appends windows that arrived at `report_time` to a running execution: all new ones or, on an
   // error, none. An abandoned execution runs again with its first new window. A window whose rank
   // and first step are stored counts as a duplicate, whatever else it has; duplicates alone change
-  // nothing, the `report_time` included. FAILED_PRECONDITION (EXECUTION_STATE) if the
-  // execution is closed; NOT_FOUND (RESOURCE_NOT_FOUND); RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) if
-  // it would have more windows or bytes than `limits`.
+  // nothing, the `report_time` included. NOT_FOUND (RESOURCE_NOT_FOUND); FAILED_PRECONDITION
+  // (EXECUTION_STATE) if the execution is closed; RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) if it would
+  // have more windows or bytes than `limits`.
   virtual absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
                                                      absl::Span<const WindowRecord> windows,
                                                      const ExecutionLimits& limits,
