@@ -10,8 +10,9 @@
 namespace parplan {
 
 // Returns the bytes of memory that this process may use: those of the machine, or the smallest
-// limit of the process's control groups, of version 1 or 2, if that is less. Reads files of /proc
-// and /sys.
+// limit of the process's control groups, of version 1 or 2, if that is less. Swap is not counted,
+// and what this and other processes use already is not taken off. Reads files of /proc and /sys; a
+// limit that cannot be read counts as none.
 int64_t UsableMemoryBytes();
 
 // Returns the smallest limit of the control groups that `groups`, the text of /proc/self/cgroup,

@@ -5,8 +5,8 @@
 //   const MemoryAccount::Scope scope(&account);  // counts what this thread allocates
 //   while (!account.IsUsedUp()) Search();
 //
-// Only programs with counted_new.cc (the server, not planctl) count; in others an account stays
-// empty.
+// Only programs with counted_new.cc (the server, not planctl) count, and none that was built with a
+// sanitizer; in others an account stays empty.
 
 #ifndef PARPLAN_BASE_SYSTEM_MEMORY_ACCOUNT_H_
 #define PARPLAN_BASE_SYSTEM_MEMORY_ACCOUNT_H_
@@ -16,9 +16,11 @@
 
 namespace parplan {
 
-// Bytes that threads allocated minus those that they freed while they counted for the account.
-// Memory stays counted if a thread that does not count for the account frees it. Safe to use from
-// any thread.
+// Bytes that threads allocated minus those that they freed while they counted for the account, as
+// large as the allocator makes them. Only plain `operator new` and `delete` count, not `malloc` and
+// not those of types with a larger alignment. Memory stays counted if a thread that does not count
+// for the account frees it. Nothing is refused above the budget: the work has to ask. Safe to use
+// from any thread.
 class MemoryAccount {
  public:
   // `budget` is the number of bytes above which the account is used up.

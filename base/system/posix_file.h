@@ -67,8 +67,9 @@ class FileDescriptor {
   int value_ = -1;
 };
 
-// Writes all of `contents`. Returns 0 or the errno of the write that failed: EAGAIN too, so the
-// descriptor must block. Repeats writes that a signal interrupts.
+// Writes all of `contents`. Returns 0 or the errno of the write that failed, after which a part of
+// `contents` may be written: EAGAIN too, so the descriptor must block. Repeats writes that a signal
+// interrupts.
 int WriteAll(int descriptor, absl::string_view contents);
 
 // The permissions of a file that `AtomicWrite` makes, and how safe it is after a crash.
@@ -94,8 +95,9 @@ struct AtomicWriteOptions {
 
 // Creates `path` as a file of `contents`, or replaces the file or link that is there; a folder is
 // left, with an error. Readers see the old file or the whole new one: it is written beside `path`
-// under a name of its own, which follows no link, and renamed. On failure nothing is left beside
-// `path`, and `path` is as it was, unless the message says that the folder could not be synced.
+// under a name of its own, which follows no link, and renamed. Owner, permissions and further names
+// of the old file are not taken over. On failure nothing is left beside `path`, and `path` is as it
+// was, unless the message says that the folder could not be synced: then the new file is there.
 // Errors are those of `ErrnoToStatus` and name `path`, or its folder if that could not be synced.
 absl::Status AtomicWrite(const std::string& path, absl::string_view contents,
                          const AtomicWriteOptions& options = {});
@@ -124,13 +126,14 @@ struct ReadFileOptions {
   bool takes_standard_input = false;
 };
 
-// Returns the contents of a file. OUT_OF_RANGE naming the file and the limit if it has more than
-// `max_bytes`, FAILED_PRECONDITION for a folder, and for what is no regular file unless
-// `takes_any_kind`; else errors of `ErrnoToStatus`.
+// Returns the contents of a file, following links. OUT_OF_RANGE naming the file and the limit if it
+// has more than `max_bytes`, FAILED_PRECONDITION for a folder, and for what is no regular file
+// unless `takes_any_kind`; else errors of `ErrnoToStatus`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, const ReadFileOptions& options);
 
-// Reads `descriptor`, which stays open, to its end. OUT_OF_RANGE if it has more than `max_bytes`,
-// else errors of `ErrnoToStatus`; both call it `name`. What was read of a file that is refused is
+// Reads `descriptor`, which stays open, from where it stands to its end, of whatever kind it is; a
+// pipe or a terminal may keep it waiting. OUT_OF_RANGE if it has more than `max_bytes`, else errors
+// of `ErrnoToStatus`; both call it `name`. What was read of a file that is refused is
 // wiped from memory, since it may be a secret; so are buffers that the contents outgrow.
 absl::StatusOr<std::string> ReadDescriptor(int descriptor, absl::string_view name,
                                            size_t max_bytes);

@@ -98,9 +98,11 @@ struct CalibrateResult {
 // Fits the coefficients of step time, then those of memory, and makes the classes of residuals.
 // Classes of the base for which there is no run are kept. Those of them with no residuals are left
 // out; `Calibration` has its priors for them. Peaks below 8e9 bytes are fitted but enter no class:
-// their relative errors are those of fixed costs. Returns INVALID_ARGUMENT (SPEC_INVALID) naming
-// `runs` if no run is left to fit, and the errors of `Calibration::Create`, for example for too
-// many classes.
+// their relative errors are those of fixed costs. The result has the digest of the base as its
+// parent and no digest of its own: `CalibrationToProto` computes it. A quantity that no run has
+// keeps the base's values. Blocks for as long as the predictions take; nothing ends it early.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) naming `runs` if no run is left to fit, and the errors of
+// `Calibration::Create`, for example for too many classes.
 absl::StatusOr<CalibrateResult> CalibrateRuns(const std::vector<MeasuredRun>& runs,
                                               const CalibrateRequest& request);
 

@@ -13,8 +13,9 @@ namespace parplan::accuracy {
 // Sets layers, hidden size, heads (of keys and values too), feed-forward width, vocabulary and
 // experts (0 if it has none) of the model with whose name `name` begins (`Llama 3.1 70B`,
 // `LLAMA3_70B`: only letters and digits count, in any case) from the configuration that its authors
-// published; replaces values that were there. Sets nothing if the name is unknown. `model` is not
-// null.
+// published; replaces values that were there. The width of an expert, the length of the sequence
+// and the kind of feed-forward part are not among them. Sets nothing if the name is unknown, which
+// the caller sees only by the values. `model` is not null.
 void FillKnownModel(const std::string& name, PublishedModel* model);
 
 }  // namespace parplan::accuracy

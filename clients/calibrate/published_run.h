@@ -202,7 +202,8 @@ struct PublishedRun {
   std::optional<MemoryView> memory_view;
 
   // Time of one step, from 1 ns to 3e7 s, and the peak of one device, at most 1e15 bytes; absent if
-  // the row has none or one beyond these limits. Figures in `gb` and `gib` of rows are both GiB.
+  // the row has none or one beyond these limits. A row without a time but with a rate of tokens or
+  // samples has the time that follows from it. Figures in `gb` and `gib` of rows are both GiB.
   std::optional<Seconds> step;
   std::optional<Bytes> peak_memory;
   // Memory that stays allocated between steps.
@@ -239,9 +240,10 @@ struct PublishedRuns {
 // Reads a file. Unknown members are ignored and nulls count as absent. A row in which a known
 // member has another type, or a member without default is absent, is skipped with a reason that
 // names it, for example `model.layers is missing`; so is a row with something in `beyond`, whose
-// first entry is the reason. Returns INVALID_ARGUMENT (SPEC_INVALID) with file and field if the
-// file is not a JSON object of at most 64 MiB, has another schema, no list `runs`, a row that is no
-// object or has no id or source, or two rows with the same id.
+// first entry is the reason, also if a member is at fault. Rows without a measured figure are kept.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with file and field if the file is not a JSON object of
+// at most 64 MiB, has another schema, no list `runs`, a row that is no object or has no id or
+// source, or two rows with the same id.
 absl::StatusOr<PublishedRuns> ReadPublishedRuns(const NamedText& file);
 
 }  // namespace parplan::accuracy

@@ -51,7 +51,7 @@ class RowFields {
   // Returns whether one of the members is there, also if it has a wrong type.
   bool Has(Names names) const { return Find(names, nullptr) != nullptr; }
   // `Count` and the four functions below it return the value, or nothing if the member is absent or
-  // at fault. `Count` reads a whole number from `minimum` to 2^24.
+  // at fault. `Count` reads a whole number from `minimum` to 2^24; 8.0 is one, "8" is none.
   std::optional<int> Count(Names names, int minimum) const;
   // Reads a finite number above 0.
   std::optional<double> Number(Names names) const;

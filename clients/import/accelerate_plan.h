@@ -41,7 +41,8 @@ struct AcceleratePlanImport {
 // Reads the plan that Accelerate runs with the settings in `file`: lines `NAME=value`, for example
 // an `accelerate.env` of `ExportAcceleratePlan` (exports/accelerate_plan_export.h), which gives the
 // exported plan again; or lines `key: value` of a configuration, which the launcher turns into such
-// variables. Settings that change neither shape nor parallelism are ignored and noted. Every plan
+// variables. Without sizes of parallelism all devices are data-parallel: sharded with FSDP, else
+// replicas. Settings that change neither shape nor parallelism are ignored and noted. Every plan
 // that is read can be exported again.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) for a model that RequireDecoderModel
@@ -52,7 +53,8 @@ struct AcceleratePlanImport {
 // (DeepSpeed, Megatron-LM); for another precision than `model` has; for contradictions (sizes whose
 // product is not the devices, ...); and for what plans do not describe (sharding over some
 // replicas, parameters or checkpoints outside the devices, the whole model as one unit, keys and
-// values gathered at once).
+// values gathered at once). Of several faults one is returned; settings that are unknown come after
+// those of the settings that are known.
 absl::StatusOr<AcceleratePlanImport> ImportAcceleratePlan(const NamedText& file,
                                                           const ModelSpec& model,
                                                           const AcceleratePlanOptions& options);

@@ -26,7 +26,7 @@ class AccelerateSettings {
   // (`FSDP_VERSION`; `fsdp_transformer_layer_cls_to_wrap` becomes `FSDP_TRANSFORMER_CLS_TO_WRAP`),
   // `mixed_precision` and `gradient_accumulation_steps` with `ACCELERATE_` before
   // them. Other keys keep their names, with dots between those of sections. A section with keys is
-  // also the setting `section NAME`, without a value.
+  // also the setting `section NAME`, without a value. A key with the value `{}` is left out.
   //
   // The first line with a setting decides which of the two the file is. INVALID_ARGUMENT
   // (SPEC_INVALID) with the file, and the line for any other line, the name for one that comes

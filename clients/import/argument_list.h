@@ -45,7 +45,8 @@ class ArgumentList {
   // read and comes twice, a value that is missing, too much or no count, and a value with `$`,
   // which is a variable of a script that nothing sets; with the file alone for more than
   // kMaxImportBytes, an open quotation, a word that is no argument, and, all of them in one
-  // message, for arguments without a rule.
+  // message, for arguments without a rule. The first fault in the order of the words is returned,
+  // arguments without a rule only if there is no other.
   static absl::StatusOr<ArgumentList> Read(const NamedText& file,
                                            absl::Span<const ArgumentRule> rules);
   // The same for words that are split already, without a limit of bytes. Errors name `file_name`.

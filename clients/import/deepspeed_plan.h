@@ -50,7 +50,8 @@ struct DeepSpeedPlanImport {
 // another precision or optimizer than `model` has; for contradictions (degrees that do not divide
 // the devices, batches that are no product, ...); and for what plans do not describe: states or
 // activations outside the devices, optimizer states of 16 bits, divided checkpoints, quantized
-// messages, sharding over some replicas, changing sequence lengths.
+// messages, sharding over some replicas, changing sequence lengths. Of several faults one is
+// returned; keys that are unknown come after those of the keys that are known.
 absl::StatusOr<DeepSpeedPlanImport> ImportDeepSpeedPlan(const NamedText& file,
                                                         const ModelSpec& model,
                                                         const DeepSpeedPlanOptions& options);

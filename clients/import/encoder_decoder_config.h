@@ -19,11 +19,14 @@ namespace parplan {
 
 // Reads T5 and those built like it, whose positions are biases of scores. Without
 // `counts_all_parameters` these biases and the encoder's last norm are left out of the parameters,
-// as Galvatron wants it. `family` is the `model_type`.
+// as Galvatron wants it. `family` is the `model_type`. Without a note an absent number of decoder
+// layers is that of the encoder's, and absent buckets of positions are 32; an absent length of the
+// sequence is 0.
 ModelFacts ReadT5(absl::string_view family, bool counts_all_parameters, ConfigFields& config);
 
 // Reads encoder and decoder with sizes of their own: Whisper, BART and those built like them, with
-// all of their parameters. Parts that are not priced are named in `notes`.
+// all of their parameters. Absent lengths of their sequences are 1024 tokens, or with
+// `num_mel_bins` 1500 and 448, without a note. Parts that are not priced are named in `notes`.
 ModelFacts ReadEncoderAndDecoder(absl::string_view family, ConfigFields& config,
                                  std::vector<std::string>* notes);
 

@@ -71,8 +71,8 @@ struct GalvatronMemory {
 // alone is read as if it were a whole layer.
 //
 // Negative sizes of embedding, head and activations, layers whose `parameter_size` is not above 0,
-// and top-level keys of unknown meaning are left out with a note. In raw blocks, models that cannot
-// be used are left out without one.
+// and top-level keys of unknown meaning are left out with a note. Raw blocks beside layers, and
+// models in raw blocks that cannot be used, are left out without one.
 //
 // Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for no file or more than two,
 // files that are no JSON objects, blocks that lack a member or are no objects, inner keys that are

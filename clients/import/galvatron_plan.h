@@ -22,7 +22,7 @@ struct GalvatronPlanOptions {
   // (galvatron_names.h).
   int device_count = 0;
   // Replaces `chunks`, for files whose chunks are not equal; they must have the key all the same.
-  // 0: the file's.
+  // 0 or less: the file's.
   int64_t micro_batch_count = 0;
   // Whether tensor-parallel layers split activations along the sequence; not in
   // the file. Default: yes from v2.4 on (files with `use_sp`), as its releases.
@@ -42,7 +42,9 @@ struct GalvatronPlanImport {
 // Reads the plan in `file` for `model`, which has an embedding before the file's layers and a head
 // after them. Both get the strategy of `vtp`, `vcp`, `vsp` and `embed_sdp` or `vocab_sdp` (absent:
 // degree 1) and are never recomputed. Absent keys mean what the releases without them did: without
-// `pp_division` the last stage also gets the layers that remain.
+// `pp_division` the last stage also gets the layers that remain. Keys that are not known are noted
+// and ignored, whatever they say. The tensor degrees of experts (`tp_of_ep_sizes_enc`) are checked
+// to be numbers and then ignored without a note.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID), for `model.layer_runs` if the model has other ends or no
 // layer between them; with file and field if the file is no strategy file, does not fit model or

@@ -21,8 +21,9 @@ struct MegatronYaml {
   std::vector<std::string> notes;
 };
 
-// Reads one of two forms. A test of Megatron-LM has a map MODEL_ARGS from arguments to values. A
-// configuration of Megatron-Bridge (the text that its `ConfigContainer.to_yaml` writes) has a value
+// Reads one of two forms. A test of Megatron-LM has a map MODEL_ARGS from arguments to values, of
+// which `true` makes a switch, and `false` and unset ones leave the argument out. A configuration
+// of Megatron-Bridge (the text that its `ConfigContainer.to_yaml` writes) has a value
 // `mixed_precision` and maps `model`, `train`, `ddp`, `optimizer` and others with fields of
 // dataclasses. Fields of other maps than `model` that are not known here are ignored, with a note
 // that names their maps.

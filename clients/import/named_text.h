@@ -46,7 +46,8 @@ absl::Status ImportError(Reason reason, absl::string_view file_name, absl::strin
                          absl::string_view rule);
 
 // Returns the object in `file`, or INVALID_ARGUMENT (`reason`) with the file and the place of the
-// fault for anything else, also for more than kMaxImportBytes.
+// fault for anything else, also for more than kMaxImportBytes. The place is a byte, from 1. If a
+// member comes twice, the last one counts.
 absl::StatusOr<nlohmann::json> ParseJsonObject(const NamedText& file, Reason reason);
 
 // Returns `value` as a finite number of at most 1e12 in magnitude; anything else is
@@ -54,8 +55,8 @@ absl::StatusOr<nlohmann::json> ParseJsonObject(const NamedText& file, Reason rea
 absl::StatusOr<double> ReadNumber(const nlohmann::json& value, Reason reason,
                                   absl::string_view file_name, absl::string_view field);
 
-// Returns `value` as a whole number from `minimum` to kMaxImportCount; anything else is
-// INVALID_ARGUMENT (`reason`) with file and field.
+// Returns `value` as a whole number from `minimum` to kMaxImportCount, which may be written `8.0`;
+// anything else, a text of digits included, is INVALID_ARGUMENT (`reason`) with file and field.
 absl::StatusOr<int> ReadCount(const nlohmann::json& value, int minimum, Reason reason,
                               absl::string_view file_name, absl::string_view field);
 

@@ -33,7 +33,7 @@ absl::Status WriteDurably(const std::string& path, absl::string_view contents, m
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
 // Reads like `ReadWholeFile`. FAILED_PRECONDITION if group or others have any permission on the
-// file; the message names the command that mends it.
+// file; the message names the command that mends it. Who owns the file is not checked.
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path);
 
 // Creates the folder with exactly the permissions `mode` if it is absent; its parent must exist. A

@@ -28,7 +28,8 @@ std::string EnvelopeToJson(const v1::SignedPlan& signed_plan);
 // Parses the JSON of `EnvelopeToJson` and of other DSSE tools: either base64 alphabet, with padding
 // or without; `keyid` may be absent. Verifies nothing. INVALID_ARGUMENT (PAYLOAD_MALFORMED) naming
 // the field for text that is not JSON or above `kMaxEnvelopeJsonBytes`, a missing, repeated or
-// unknown member, a text that is not base64, and an envelope without a signature.
+// unknown member, a text that is not base64, and an envelope without a signature. Neither the type
+// nor the number of signatures is limited here.
 absl::StatusOr<v1::SignedPlan> EnvelopeFromJson(absl::string_view json);
 
 }  // namespace parplan

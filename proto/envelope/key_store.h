@@ -52,14 +52,16 @@ namespace parplan {
 // reads what holds.
 //
 // Several processes may use one folder: each change locks it, reads it again and writes each file
-// whole. A process sees changes of others after its own next change or `Reload`. One object is used
-// by one thread at a time.
+// whole. Opening, `Reload` and every method that may change something wait for the lock without a
+// limit, and for the disk. A process sees changes of others after its own next change or `Reload`.
+// One object is used by one thread at a time.
 class KeyStore {
  public:
   // REQUIRES: 0 < overlap < validity, neither `retention` nor `back_date` is below 0, and
   // `bundle_life` is at least 3 seconds; opening aborts otherwise.
   struct Options {
-    // Time for which a new key may issue plans.
+    // Time for which a new key may issue plans, from the moment it is made: a key that waits for
+    // its rotation has less of it left then.
     absl::Duration validity = absl::Hours(24 * 90);
     // Time for which an older key signs after a rotation.
     absl::Duration overlap = absl::Hours(24 * 7);
@@ -101,8 +103,9 @@ class KeyStore {
   KeyStore& operator=(KeyStore&&) = default;
 
   // Adds a key that waits for the next rotation, and returns its id; or returns the id of the key
-  // that already waits. Its window starts `back_date` before `now`. FAILED_PRECONDITION while the
-  // bundle has `TrustBundle::kMaxKeyCount` (64) keys.
+  // that already waits. Its window starts `back_date` before `now` and ends `validity` after it; a
+  // key that waits beyond its end is retired and never signs. FAILED_PRECONDITION while the bundle
+  // has `TrustBundle::kMaxKeyCount` (64) keys.
   absl::StatusOr<std::string> Generate(absl::Time now);
 
   // Makes the waiting key, or a new one, sign, and returns its id. Keys that sign already do so for
@@ -115,8 +118,8 @@ class KeyStore {
   // Makes the key sign nothing from now on, and verifiers with the bundle written now trust nothing
   // that it ever signed. `key_id` may be the first 8 or more digits of an id. If no other key
   // signs, the waiting key or a new one does from now on. Returns the whole id; the same again for
-  // a key that is revoked already. NOT_FOUND (RESOURCE_NOT_FOUND) if there is no such key,
-  // INVALID_ARGUMENT (SPEC_INVALID) if several ids begin so.
+  // a key that is revoked already. NOT_FOUND (RESOURCE_NOT_FOUND) if there is no such key, and for
+  // fewer than 8 digits; INVALID_ARGUMENT (SPEC_INVALID) if several ids begin so.
   absl::StatusOr<std::string> Revoke(absl::string_view key_id, absl::Time now);
 
   // Rotates unless some key signs both now and `overlap` after `now`, and returns whether it did.

@@ -14,7 +14,8 @@ namespace parplan {
 // An immutable value. Safe to use from any thread.
 class PublicKey {
  public:
-  // Reads the 32 bytes of RFC 8032. INVALID_ARGUMENT (SPEC_INVALID) for any other length.
+  // Reads the 32 bytes of RFC 8032. INVALID_ARGUMENT (SPEC_INVALID) for any other length. Whether
+  // they are a point of the curve is not checked.
   static absl::StatusOr<PublicKey> FromRaw32(absl::string_view raw);
 
   // Reads a PEM block `PUBLIC KEY` (SubjectPublicKeyInfo). INVALID_ARGUMENT (SPEC_INVALID) if there

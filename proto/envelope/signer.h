@@ -17,8 +17,9 @@ namespace parplan {
 // every key, and puts the bytes unchanged into the envelope. The caller must keep these bytes:
 // serializing the message again may give others.
 //
-// Signatures are in the order of the keys. During a rotation there are two; a verifier needs to
-// trust one of them. FAILED_PRECONDITION (SIGNATURE_INVALID) if there is no key; INVALID_ARGUMENT
+// Neither the payload nor the windows of the keys are looked at. Signatures are in the order of the
+// keys. During a rotation there are two; a verifier needs to trust one of them.
+// FAILED_PRECONDITION (SIGNATURE_INVALID) if there is no key; INVALID_ARGUMENT
 // (SPEC_INVALID) if a key is given twice or there are more than `PlanVerifier::kMaxSignatureCount`
 // (16). Keys are not null and used only during the call.
 absl::StatusOr<v1::SignedPlan> SignPayload(std::string payload_bytes,

@@ -107,7 +107,8 @@ class TrustBundle {
   // `d`, an unknown or repeated member, everything that `Create` refuses, and text that is not JSON
   // or above 1 MiB. `use`, `alg` and `parplan_status` may be absent, and all members of the version
   // together; a version without a signature by one of the bundle's own keys that is not revoked is
-  // refused, since the file was edited.
+  // refused, since the file was edited. Whether the bundle has expired (`CheckLife`) or is the one
+  // to trust (`CheckSuccessor`) is not checked: anybody can sign a bundle with keys of their own.
   static absl::StatusOr<TrustBundle> FromJson(absl::string_view json);
 
   // Returns the key set as indented JSON. Equal bundles give equal texts.
@@ -129,7 +130,8 @@ class TrustBundle {
   // (SIGNATURE_INVALID) if `next` is older: its sequence is lower, or the same with other contents,
   // or it has no version although this one does; and if it is newer and no key of this bundle that
   // is not revoked here signed it. A key store signs with all its keys, so that whoever knows one
-  // of them can follow. A bundle without a version accepts any.
+  // of them can follow. The same bundle again is accepted. A bundle without a version accepts any,
+  // signed or not. The life of neither bundle is looked at.
   absl::Status CheckSuccessor(const TrustBundle& next) const;
 
   // Returns the messages of `Capabilities.verification_keys`, which carry no status; revoked keys

@@ -17,7 +17,8 @@
 namespace parplan {
 
 // The caller's own identity. Empty fields are not checked. A plan without a job, or without named
-// nodes, is for its whole cluster.
+// nodes, is for its whole cluster and passes any job or node. A plan without a topology digest
+// passes no digest that is given.
 struct ExpectedAudience {
   // Id of the cluster, as in `PlanPayload.cluster`.
   std::string cluster;
@@ -58,7 +59,7 @@ class PlanVerifier {
   //    PERMISSION_DENIED, SIGNATURE_INVALID.
   // 2. Type, then 3. parse. The type is that of a plan, and the bytes are a `PlanPayload` with
   //    name, devices, stages, micro-batches and both times, the expiry after the issue. Unknown
-  //    fields are accepted.
+  //    fields are accepted. Whether the stages make a plan is not checked (`PlanFromPayload`).
   //    INVALID_ARGUMENT, PAYLOAD_MALFORMED.
   // 4. Time. issue_time <= now + kIssueTimeTolerance, now < expire_time, the plan lives no longer
   //    than kLongestPlanLife, and a key of step 1 was in its window at issue_time.

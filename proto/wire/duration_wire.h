@@ -21,16 +21,16 @@ namespace parplan {
 // Largest number of seconds of a Duration (duration.proto), ten thousand years.
 inline constexpr int64_t kMaxDurationSeconds = 315'576'000'000;
 
-// Rounds to the nearest nanosecond. Values beyond the range of a Duration, infinities included,
-// become its nearest end (`kMaxDurationSeconds` or its negative). REQUIRES: not NaN; aborts
-// otherwise.
+// Rounds to the nearest nanosecond, halves away from 0. Values beyond the range of a Duration,
+// infinities included, become its nearest end (`kMaxDurationSeconds` or its negative). REQUIRES:
+// not NaN; aborts otherwise.
 google::protobuf::Duration DurationToProto(Seconds seconds);
 google::protobuf::Duration DurationToProto(absl::Duration duration);
 
 // Returns the exact number of nanoseconds as the nearest double of seconds: below 97 days
 // `DurationToProto(*SecondsFromProto(d))` is `d`. INVALID_ARGUMENT (`reason`) naming `field` for a
 // Duration that breaks the rules of duration.proto: out of range, or seconds and nanos of different
-// signs.
+// signs. An absent message reads as 0, so the caller looks whether it is there.
 absl::StatusOr<Seconds> SecondsFromProto(const google::protobuf::Duration& duration,
                                          absl::string_view field,
                                          Reason reason = Reason::kSpecInvalid);
@@ -43,7 +43,7 @@ absl::StatusOr<absl::Duration> DurationFromProto(const google::protobuf::Duratio
 google::protobuf::Timestamp TimestampToProto(absl::Time time);
 
 // Returns the time of a Timestamp. INVALID_ARGUMENT (`reason`) naming `field` if it is outside the
-// years 1 to 9999 or has nanos out of range.
+// years 1 to 9999 or has nanos out of range. An absent message reads as the beginning of 1970.
 absl::StatusOr<absl::Time> TimestampFromProto(const google::protobuf::Timestamp& timestamp,
                                               absl::string_view field,
                                               Reason reason = Reason::kSpecInvalid);

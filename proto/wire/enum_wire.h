@@ -28,7 +28,8 @@ inline std::string EnumValueNames(const google::protobuf::EnumDescriptor& descri
 }
 
 // Returns the value with the same number. INVALID_ARGUMENT (`reason`) naming `field` and the known
-// values, for 0 and for numbers that this release does not know.
+// values, for 0 and for numbers that the contract of this release does not have. REQUIRES: `To` has
+// a value for each number of `From`; not checked here (model_wire.cc checks it with assertions).
 template <typename To, typename From>
 absl::StatusOr<To> EnumFromProto(From value, absl::string_view field, Reason reason) {
   const google::protobuf::EnumDescriptor& descriptor = *google::protobuf::GetEnumDescriptor<From>();

@@ -27,16 +27,17 @@ class HardwareLibrary {
   // Makes a library. INVALID_ARGUMENT (SPEC_INVALID) naming the field, for example
   // `devices[3].sources`, if a rule of hardware.proto is broken, two entries have one name
   // (ignoring case, but not for links), a fabric does not consist of two links of the library, or a
-  // usual fabric is unknown.
+  // usual fabric is unknown. The first fault alone is named: devices are checked first, then links,
+  // fabrics and usual fabrics.
   static absl::StatusOr<HardwareLibrary> Create(v1::HardwareLibrary message);
 
   // Finds a device by `device_id` or alias, ignoring case, white space around the name, and a
   // leading `NVIDIA `.
   const DeviceDescription* FindDevice(absl::string_view name) const;
 
-  // Finds a fabric by `fabric_id` or alias, ignoring case. Any link inside a node, `+` and any link
-  // between nodes is a `fabric_id` too: `nvlink-4+ethernet-1x25` is found although no system has
-  // that name.
+  // Finds a fabric by `fabric_id` or alias, ignoring what `FindDevice` ignores. Any link inside a
+  // node, `+` and any link between nodes is a `fabric_id` too: `nvlink-4+ethernet-1x25` is found
+  // although no system has that name.
   const FabricDescription* FindFabric(absl::string_view name) const;
 
   // Returns the fabric to assume for a cluster without a named one: the first of the device's usual

@@ -30,7 +30,9 @@ inline constexpr int kMaxJsonErrors = 20;
 // range, enum values that do not exist (the message lists those that do), a Duration that is not
 // seconds like "0.005s", a Timestamp that is not RFC 3339, and files beyond the limits of
 // json_text.h. 64-bit integers may be strings of digits or numbers, at most 2^53 with a point or an
-// exponent. `field` and `rule` in the metadata are those of the first error.
+// exponent. `field` and `rule` in the metadata are those of the first error. A text that is not
+// JSON has one error. Fields may be absent, and the rules of the .proto on their values are not
+// checked.
 //
 // After an error `message` has the fields that could be read and must not be used.
 absl::Status ParseJson(absl::string_view text, absl::string_view file_name,
@@ -38,8 +40,10 @@ absl::Status ParseJson(absl::string_view text, absl::string_view file_name,
 
 // Returns proto JSON with 2 spaces per level, field names and order as in the .proto, without
 // fields at their default, with durations as seconds (`"0.005s"`), 64-bit integers as strings, and
-// a newline at the end. `ParseJson` reads it back to an equal message. A message that JSON cannot
-// represent (a Duration out of range) is printed in Protobuf's text format.
+// a newline at the end. `ParseJson` reads it back to an equal message, unless a number is not
+// finite, an enum has a number without a name (it refuses both), or there are unknown fields, which
+// are left out. A message that JSON cannot represent (a Duration out of range) is printed in
+// Protobuf's text format.
 std::string ToReadableJson(const google::protobuf::Message& message);
 
 }  // namespace parplan

@@ -16,8 +16,9 @@ namespace parplan {
 
 // Returns the device by its `device_kind`, and the links by the topology's `fabric_id` or, without
 // one, the usual links of the device. Returns null if the device is not in the library or has no
-// usual links. INVALID_ARGUMENT (SPEC_INVALID) naming `fabric_id` below `field` for a fabric that
-// is not in the library.
+// usual links for nodes of this size and a cluster of this many devices. INVALID_ARGUMENT
+// (SPEC_INVALID) naming `fabric_id` below `field` for a fabric that is not in the library, also if
+// the device is not.
 //
 // REQUIRES: one node group; aborts otherwise.
 absl::StatusOr<std::shared_ptr<const Hardware>> KnownHardware(

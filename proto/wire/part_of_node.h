@@ -23,8 +23,8 @@ absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int dev
 // (profile_selection.h); if none was measured, returns the part of the smallest node of which they
 // are a part.
 // FAILED_PRECONDITION (PROFILE_MISSING), listing the kinds of nodes or the runtimes that were
-// measured, if neither exists; INVALID_ARGUMENT (PROFILE_INVALID) for a profile that did not pass
-// `ValidateProfile`. Profiles are not null, the newest first: of equal points it counts.
+// measured, if neither exists; INVALID_ARGUMENT (PROFILE_INVALID) as in `SnapshotBuilder::Add`, of
+// the first such profile. Profiles are not null, the newest first: of equal points it counts.
 //
 //   runtime_id   of the question, as in `RuntimeTraits`
 absl::StatusOr<ProfileSnapshot> SnapshotOfNodes(absl::Span<const v1::Profile* const> newest_first,

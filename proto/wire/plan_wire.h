@@ -44,8 +44,11 @@ v1::RivalPlan RivalPlanToProto(const PredictedPlan& rival, const ModelSpec& mode
 // divide the stages or need another schedule or more devices in the pipeline, a
 // `micro_batch_group_size` other than 0 has no virtual stages, is no larger than the pipeline
 // degree or not one that `IsGroupSize` allows, or there are more than kMaxDeviceCount ranks, or
-// kMaxLayerCount layers or stages; and what `StrategyFromProto` returns. `CheckPlanStructure`
-// decides whether the plan answers a problem.
+// kMaxLayerCount layers or stages; and what `StrategyFromProto` returns. A schedule that is
+// UNSPECIFIED is 1F1B, and a `virtual_stage_count` of 0 is 1. Ranks begin at 0 again with each
+// round of virtual stages. No other field is read, `layer_definition_id` included: whether the
+// layers are those of a model is not checked here. `CheckPlanStructure` decides whether the plan
+// answers a problem.
 absl::StatusOr<Plan> PlanFromPayload(const v1::PlanPayload& payload);
 
 // Returns one strategy. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with the path of the field below

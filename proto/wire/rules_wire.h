@@ -38,7 +38,9 @@ struct PlanningOptions {
 };
 
 // Returns the options of a message. A message without a runtime gets that of its target
-// (`TargetLimits::runtime_id`), or without a target that of parplan. INVALID_ARGUMENT
+// (`TargetLimits::runtime_id`), or without a target that of parplan. Other absent fields have the
+// defaults of `PlanningRules` and `PlanningOptions`; 0 stands for absent, but is a value of the
+// headroom, the probability of running out of memory, alpha and the wanted gap. INVALID_ARGUMENT
 // (SPEC_INVALID) with the path of the field below `field` for a negative limit or count, a headroom
 // outside [0, 1), a probability of running out of memory outside (0, 0.5], an alpha that is
 // negative or not finite, a wanted gap outside [0, 1], a time limit that is not a Duration above 0,

@@ -37,15 +37,18 @@ class SnapshotBuilder {
   ~SnapshotBuilder();
 
   // Adds the next older profile, of any kind of node, which is used only during the call. Returns
-  // whether it or a part of it holds for the runtime. INVALID_ARGUMENT (PROFILE_INVALID) for a
-  // profile that did not pass `ValidateProfile`; afterwards the builder must be destroyed.
+  // whether it or a part of it holds for the runtime; false for another kind of device. REQUIRES:
+  // it passed `ValidateProfile`. INVALID_ARGUMENT (PROFILE_INVALID) for some that did not, after
+  // which the builder must be destroyed; others are taken, since parts that do not hold and values
+  // whose key is known are not looked at.
   absl::StatusOr<bool> Add(const v1::Profile& profile);
 
   // Returns the size of the nodes whose measurements the snapshot has, by the profiles added so
   // far: the smallest one of which `devices_per_node` is a part, else `devices_per_node` itself.
   int measured_size() const;
 
-  // Returns the snapshot, or the errors of `SnapshotOfNodes`. To be called once.
+  // Returns the snapshot, or the errors of `SnapshotOfNodes`: PROFILE_MISSING also if no profile
+  // was added. To be called once.
   absl::StatusOr<ProfileSnapshot> Finish();
 
  private:

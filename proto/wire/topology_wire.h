@@ -13,6 +13,7 @@ namespace parplan {
 
 // Returns the value of a message. INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below
 // `field` if a rule of topology.proto is broken or there are more than kMaxDeviceCount devices.
+// Device kinds and fabric are not looked up: unknown ones pass (`KnownHardware`).
 absl::StatusOr<Topology> TopologyFromProto(const v1::ClusterTopology& message,
                                            absl::string_view field = "topology");
 

@@ -94,7 +94,8 @@ class Caller {
   const std::vector<HeldRole>& roles() const { return roles_; }
 
   // Returns the text by which plans remember who asked for them, that of `identity()`. Empty for an
-  // unrestricted caller: no planner owns its plans.
+  // unrestricted caller: no planner owns its plans. All restricted callers of one identity own the
+  // same plans, the anonymous ones included.
   const std::string& owner() const { return owner_; }
 
   // Returns the roles that the caller holds in a cluster, or in any if `cluster` is empty: their
@@ -122,8 +123,9 @@ class Caller {
 
   // Returns the refusal of a refused caller; else OK if the caller is unrestricted, the method is
   // public, or a role allows it on the resource, and the error of `Refuse` if none does. For a
-  // resource without a cluster, a role that allows the method in some cluster is enough. A
-  // restricted caller may call no method that the table does not have.
+  // resource without a cluster, a role that allows the method in some cluster is enough, be it only
+  // on what is the caller's own. A restricted caller may call no method that the table does not
+  // have.
   absl::Status Check(absl::string_view method, const Resource& resource) const;
 
   // Returns the name of the first of `roles()` that allows the method on the resource; empty if

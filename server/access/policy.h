@@ -28,7 +28,7 @@ struct Grant {
   std::vector<std::string> jobs;
 };
 
-// Immutable. A default-constructed policy has no grants, so it allows nothing.
+// Immutable. A default-constructed policy has no grants, so it allows public methods alone.
 class Policy {
  public:
   // Most identities of all grants of one policy together: a caller's first call tries all of them.

@@ -50,7 +50,8 @@ class TokenVerifier {
   // or one that the key does not have; a header with `crit`; a signature that is not by a key of
   // the set; claims that are no object; another issuer or audience; an `exp` that is absent or
   // past, an `nbf` that is to come, and either if it is no number of seconds from 1970 to 9999; and
-  // a subject that is no service account.
+  // a subject that is no service account. Asks no API server: the token of a pod or an account that
+  // was deleted passes until its end. `iat` and all other claims are not looked at.
   absl::StatusOr<VerifiedToken> Verify(absl::string_view token, absl::Time now) const;
 
  private:

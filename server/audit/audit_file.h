@@ -86,26 +86,30 @@ class AuditFile : public AuditSink {
   static constexpr size_t kMaxQueueLength = 1024;
 
   // Opens the log at `path`, or makes one that only its owner can read, and goes on after its last
-  // line. Cuts off a last line without its end, which a crash left before any answer.
-  // FAILED_PRECONDITION (AUDIT_UNAVAILABLE) if the file cannot be opened, read or cut, is a
-  // symbolic link or no regular file, another server has it open, or its last line is none of an
-  // audit log. `clock` and `disk` must outlive the log.
+  // line; lines before it are not checked, nor are the permissions of a file that is there. Cuts
+  // off a last line without its end, which a crash left before any answer. FAILED_PRECONDITION
+  // (AUDIT_UNAVAILABLE) if the file cannot be opened, read or cut, its folder cannot be synced, it
+  // is a symbolic link or no regular file, another server has it open, or its last line, or what
+  // follows it, is none of an audit log. `clock` and `disk` must outlive the log.
   static absl::StatusOr<std::unique_ptr<AuditFile>> Open(const std::string& path, Options options);
 
-  // Writes the records that wait.
+  // Writes the records that wait, for as long as the disk takes.
   ~AuditFile() override;
 
   AuditFile(const AuditFile&) = delete;
   AuditFile& operator=(const AuditFile&) = delete;
 
-  // Waits until the record is on the disk; not for a refusal, which returns OK at once. UNAVAILABLE
-  // (AUDIT_UNAVAILABLE) if it is not there and `is_required`; without `is_required` always OK. What
-  // a failed writing left of a line is cut off, at the latest before the next line. A refusal that
-  // could not be written is counted in the identity's next line. Texts of the record above 4096
-  // bytes are cut.
+  // Waits until the record is on the disk, without a limit if the disk hangs; not for a refusal,
+  // which returns OK at once. UNAVAILABLE (AUDIT_UNAVAILABLE) if it is not there and `is_required`;
+  // without `is_required` always OK. A record that could not be written is not tried again, and
+  // those that were to be written with it fail too; the next one is tried anew. What a failed
+  // writing left of a line is cut off, at the latest before the next line. A refusal that could not
+  // be written is counted in the identity's next line. Texts of the record above 4096 bytes are
+  // cut.
   absl::Status Write(const AuditRecord& record) override;
 
-  // Waits until the records that were handed over before are in the file, or failed.
+  // Waits until the records that were handed over before are in the file, or failed. Refusals alone
+  // are then in the file, but need not have reached the disk.
   void Flush();
 
   // Opens `path` again, after the file was renamed to be kept elsewhere; does nothing if `path` is

@@ -33,12 +33,13 @@ struct AuditSummary {
 // nowhere else; lines taken out at the beginning show only in `before`. The files of one log are
 // whole together if `before` of each file with lines equals `head` of the last such file before it.
 // `wanted_digest`, written as in `AuditHead`, is only looked for: its absence is no error, and an
-// empty one asks for none.
+// empty one asks for none. Takes no lock, so a log that a server writes at the moment may end in
+// half a line.
 //
 // DATA_LOSS (SIGNATURE_INVALID) naming the first line that fails the check: it, or a line before
 // it, was changed, taken out or put in; also for a last line without its line feed. NOT_FOUND
 // (RESOURCE_NOT_FOUND) if there is no such file, UNAVAILABLE (STORE_UNAVAILABLE) if it cannot be
-// read. Linear in the file; keeps one line in memory.
+// read. A file without lines is fine. Linear in the file; keeps one line in memory, however long.
 absl::StatusOr<AuditSummary> VerifyAuditFile(const std::string& path,
                                              absl::string_view wanted_digest = "");
 

@@ -19,12 +19,17 @@
 
 namespace parplan {
 
-// One stream. Lives until gRPC is done with it and the core has ended its session. An agent for
-// which 256 messages wait is cut off with RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) at the next one,
-// and one that says nothing at first with DEADLINE_EXCEEDED after `RpcContext::max_first_silence`.
-// A stream ends with UNAUTHENTICATED once the agent's credential has (`CredentialWatch`). Later
-// silence is the core's matter (`Limits::longest_agent_silence`). The call has no deadline of
-// its own. gRPC calls it on its threads, the core on any thread.
+// One stream. Lives until gRPC is done with it and the core has ended its session. If 256 messages
+// wait for an agent, the next one drops them all, and the stream is to end with RESOURCE_EXHAUSTED
+// (UPLOAD_TOO_LARGE). An agent that says nothing at first gets DEADLINE_EXCEEDED without a reason
+// after `RpcContext::max_first_silence`. A stream ends with UNAUTHENTICATED (ROLE_REQUIRED) once
+// the agent's credential has (`CredentialWatch`). Later silence is the core's matter
+// (`Limits::longest_agent_silence`). A deadline of the agent ends the call; without one it has
+// none. gRPC calls it on its threads, the core on any thread.
+//
+// The end of a stream, with whatever status, follows the message on its way. An agent that does not
+// read that message keeps the stream open until it goes; only the end of its credential breaks the
+// stream off, `RpcContext::max_stream_silence` later.
 class AgentCall final
     : public grpc::ServerBidiReactor<v1::ConnectAgentRequest, v1::ConnectAgentResponse>,
       public AgentPeer {
@@ -37,6 +42,7 @@ class AgentCall final
   void OnCancel() override { call_->context()->Cancel(); }
   void OnDone() override;
 
+  // See `AgentPeer`. None of them waits for the agent.
   void Send(v1::ConnectAgentResponse message) override;
   void Close(const absl::Status& status) override;
   void Flush() override;

@@ -24,18 +24,19 @@ class AlarmThread {
   using Alarm = std::pair<absl::Duration, uint64_t>;
 
   AlarmThread();
-  // Drops the alarms that are set, and joins the thread.
+  // Drops the alarms that are set, waits for the one that rings, and joins the thread.
   ~AlarmThread();
 
   AlarmThread(const AlarmThread&) = delete;
   AlarmThread& operator=(const AlarmThread&) = delete;
 
-  // Calls `ring`, which must not block or throw, on the thread of the alarms, `wait` from now; at
-  // once if that is not above 0. It must own what it touches: it may have begun when `Remove` is
+  // Calls `ring`, which must not block or throw, on the thread of the alarms, `wait` from now on
+  // the steady clock of the machine; at once, but on that thread too, if `wait` is not above 0.
+  // It may set and remove alarms. It must own what it touches: it may have begun when `Remove` is
   // called. REQUIRES: `wait` is finite; not checked.
   Alarm Set(absl::Duration wait, std::function<void()> ring);
 
-  // Drops an alarm that has not begun to ring. Does nothing for others.
+  // Drops an alarm that has not begun to ring. Does nothing for others, and waits for none.
   void Remove(const Alarm& alarm);
 
  private:

@@ -26,7 +26,9 @@ class BlockingPool {
   BlockingPool(const BlockingPool&) = delete;
   BlockingPool& operator=(const BlockingPool&) = delete;
 
-  // Runs `work`, which must not throw, on one of the threads.
+  // Queues `work`, which must not throw, for one of the threads, and returns at once. The queue has
+  // no limit of its own. Work begins in the order of the calls. REQUIRES: the destructor has not
+  // begun; not checked.
   void Run(std::function<void()> work);
 
  private:

@@ -42,13 +42,14 @@ struct CallRecord {
   std::string message;  // Message of the error; empty for OK.
   // Time from the construction of the `Call` to its end.
   absl::Duration duration;
-  std::string request_id;
-  std::string trace_id;  // Empty if the caller sent no `traceparent`.
-  std::string peer;      // As gRPC writes it: `ipv4:127.0.0.1:50000`.
-  std::string identity;  // `Identity::text` of the caller.
+  std::string request_id;  // Empty for a call that gRPC could not decode.
+  std::string trace_id;    // Empty if the caller sent no `traceparent`.
+  std::string peer;        // As gRPC writes it: `ipv4:127.0.0.1:50000`.
+  std::string identity;    // `Identity::text` of the caller.
 };
 
-// Called once for each call, from any thread.
+// Called once for each call of a method of the contract, from any thread, before its status is
+// sent, which waits for it. Calls of health, reflection and unknown methods are not logged.
 using CallLogger = std::function<void(const CallRecord& record)>;
 
 // The state that all services share; `RpcServer` has one. It must outlive them.
@@ -98,7 +99,7 @@ class Call {
   // The state of the call that the core sees; never null.
   const std::shared_ptr<CallContext>& context() const { return context_; }
 
-  // Returns the time until the deadline, infinite if there is none.
+  // Returns the time until the deadline: negative once it has passed, infinite if there is none.
   absl::Duration time_left() const { return context_->deadline() - rpc_.core.clock().Steady(); }
 
   // Returns OK if the caller may make this call; else what `CallGuard::Check` says, for which it
@@ -109,14 +110,15 @@ class Call {
   }
 
   // Calls `end` (`CredentialWatch::EndStream`) once the token or certificate of the caller has
-  // expired or the configuration has taken a role from it, unless the call has ended. For streams;
+  // expired or the configuration has taken a role from it, unless the call has ended. Does nothing
+  // for a refused caller (`Caller::Refused`), which gets its error from `Authorize`. For streams;
   // to be called once at most, before anything can end the call.
   void WatchCredential(const grpc::CallbackServerContext& server_context,
                        CredentialWatch::EndStream end);
 
   // Returns the status to finish with, and counts and logs the call. To be called once, right
-  // before the answer is sent. A call whose deadline passed gets DEADLINE_EXCEEDED even if it was
-  // cancelled.
+  // before the answer is sent. CANCELLED becomes DEADLINE_EXCEEDED without a reason if the deadline
+  // has passed or is less than 20 ms away; any other status stays, also after the deadline.
   grpc::Status End(absl::Status status);
 
  private:
@@ -127,13 +129,15 @@ class Call {
   int64_t credential_ = 0;  // Its number in the watch; 0 if it is not watched.
 };
 
-// Returns the error for a client that has sent nothing for `max_silence`.
+// Returns the error for a client that has sent nothing for `max_silence`: DEADLINE_EXCEEDED
+// without a reason.
 absl::Status SilentStreamError(absl::Duration max_silence);
 
-// Returns the error for a client whose stream of requests did not end by its deadline.
+// Returns the error for a client whose stream of requests did not end by its deadline:
+// DEADLINE_EXCEEDED without a reason.
 absl::Status LateStreamError();
 
-// Returns the Status or StatusOr that `work` returns, INTERNAL if it throws.
+// Returns the Status or StatusOr that `work` returns; INTERNAL without a reason if it throws.
 template <typename Work>
 auto WithoutExceptions(const Work& work) -> decltype(work()) {
   try {

@@ -35,13 +35,17 @@ namespace parplan {
 
 // Limits of connections. Each default was chosen; none was measured.
 struct ConnectionLimits {
-  // Connections that were handed over and still live; each takes two descriptors. Above 1. One
-  // host, or one IPv6 network of 64 bits, has at most half of them; Unix sockets have no such
-  // limit.
+  // Connections that were handed over and still live; each takes two descriptors. Above 1, which is
+  // not checked. One host, or one IPv6 network of 64 bits, has at most half of them; Unix sockets
+  // have no such limit. At the limit a new connection takes the place of the one (of its host, if
+  // that has its half) that has been without a call for longest, if for a second at least; else it
+  // is closed. Connections of Unix sockets are not known to be without calls, so none gives way.
   int max_open_count = 256;
-  // Connections that have sent nothing yet; each takes one descriptor. Above 0.
+  // Connections that have sent nothing yet; each takes one descriptor. Above 0, which is not
+  // checked. At the limit the longest silent one is closed for a new one.
   int max_silent_count = 256;
-  // How long a connection may send nothing.
+  // How long a connection may send nothing before its first byte; then it is closed. Later silence
+  // is gRPC's matter.
   absl::Duration max_silence = absl::Seconds(10);
   // Calls that a client may cancel on one connection: at once, and by second in the long run. A
   // client that cancels more is cut off, because each such call costs the server work of which its
@@ -87,7 +91,8 @@ class ConnectionGate {
   ConnectionGate(ListeningSockets sockets, const ConnectionLimits& limits);
   ~ConnectionGate();
 
-  // Begins to accept. To be called once. `hand_over` is called from one thread, without a lock.
+  // Begins to accept. To be called once; not checked. `hand_over` is called from one thread of the
+  // gate, without a lock, and delays all new connections while it runs.
   void Start(HandOver hand_over);
 
   ConnectionGate(const ConnectionGate&) = delete;

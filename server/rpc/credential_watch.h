@@ -49,10 +49,12 @@ class CredentialWatch {
   CredentialWatch& operator=(const CredentialWatch&) = delete;
 
   // Watches a stream that `caller`, which is not null, began with the credential. `end` is called
-  // at most once, on the thread of a look. Returns a number above 0 for `Remove`.
+  // at most once, on the thread of a look, never inside `Add`: also a credential that has ended
+  // already is found at the next look. Returns a number above 0 for `Remove`.
   int64_t Add(Credential credential, std::shared_ptr<const Caller> caller, EndStream end);
 
-  // Forgets a stream. Returns whether it was watched: false for one that was ended, and for 0.
+  // Forgets a stream; waits for no `end` that has begun. Returns whether it was watched: false for
+  // one that was ended, and for 0.
   bool Remove(int64_t number);
 
   // Ends what has ended by now. The thread calls it; tests need not wait for that.

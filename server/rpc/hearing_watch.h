@@ -22,18 +22,20 @@ class HearingWatch {
   struct Options {
     // Between the end of a probe and the next one.
     absl::Duration interval = absl::Seconds(5);
-    // How long no probe may succeed.
+    // How long no probe may succeed, counted from the last success or the beginning. Looked at
+    // only after a probe that failed.
     absl::Duration max_deafness = absl::Seconds(30);
   };
 
-  // All are called from the thread of the watch. `probe` returns in a bounded time. `on_change`
-  // gets the first error after a success, and the first success after an error; the beginning
-  // counts as a success. `on_deaf` is called once no probe has succeeded for `max_deafness`, and
-  // again after each failure that follows.
+  // Begins at once; the first probe comes after `interval`. All are called from the thread of the
+  // watch, must not be empty and must not destroy it. `probe` returns in a bounded time.
+  // `on_change` gets the first error after a success, and the first success after an error; the
+  // beginning counts as a success. `on_deaf` is called once no probe has succeeded for
+  // `max_deafness`, and again after each failure that follows.
   HearingWatch(std::function<absl::Status()> probe, const Options& options,
                std::function<void(const absl::Status&)> on_change, std::function<void()> on_deaf);
 
-  // Waits for the probe in progress.
+  // Waits for the probe in progress and what it calls.
   ~HearingWatch();
 
   HearingWatch(const HearingWatch&) = delete;

@@ -21,8 +21,10 @@ struct ListeningSockets {
   int port = 0;
 };
 
-// Listens on `address`; port 0 takes a free one, the same for all addresses of the host. Waits for
-// the resolution of a name. The file of a Unix socket on which no process listens is replaced.
+// Listens on `address`; port 0 takes a free one, the same for all addresses of the host. One
+// address that can be bound is enough, and nothing says which others failed. A socket of [::] takes
+// connections over IPv4 too. Waits for the resolution of a name, for as long as the system's
+// resolver does. The file of a Unix socket on which no process listens is replaced.
 //
 // Returns UNAVAILABLE without a reason; its message says why: the name has no address, none of its
 // addresses can be bound (in use, not of this machine, no permission), a limit on descriptors is

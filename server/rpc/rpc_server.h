@@ -31,7 +31,7 @@ namespace parplan {
 struct RpcServerOptions {
   // An address that passes `CheckListenAddress`; port 0 takes a free one.
   std::string listen_address = "127.0.0.1:0";
-  TlsFiles tls;
+  TlsFiles tls;  // Empty for plain text.
   // Lets a server without TLS listen where other machines can reach it.
   bool allow_insecure = false;
   // A second address that serves the health protocol alone, without TLS. Empty for none.
@@ -65,7 +65,9 @@ class RpcServer {
  public:
   // Starts serving. `core` outlives the server, which drains it at its end. The errors of
   // `CheckOptions`; INVALID_ARGUMENT (SPEC_INVALID) for a TLS file that cannot be used; UNAVAILABLE
-  // without a reason if an address cannot be bound or gRPC cannot start.
+  // without a reason if there is no memory for copies of TLS files, an address cannot be bound, or
+  // gRPC cannot start. The health port comes last; if it cannot be bound, `core` has been drained
+  // and serves no other server. Health begins with SERVING under all its names.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(ServerCore& core,
                                                           const RpcServerOptions& options);
 
@@ -92,20 +94,23 @@ class RpcServer {
   // the services. May be called from any thread; does nothing once `Drain` has begun.
   void SetAnswering(bool answers);
 
-  // Connects to itself. OK if it answers, or closes the connection, within `timeout`, and if the
-  // process has no descriptor left to try; UNAVAILABLE else. May be called from any thread, but not
-  // after `Drain` has begun.
+  // Connects to itself, at the first address it listens on, and waits for at most `timeout`. OK if
+  // it answers, or closes the connection, and if the process has no descriptor left to try;
+  // UNAVAILABLE without a reason else. May be called from any thread, but not after `Drain` has
+  // begun, which is not checked.
   absl::Status Probe(absl::Duration timeout) const;
 
-  // Reads the files of TLS again, if there are any. Those that cannot be used are returned as an
-  // error, and the last good ones stay in use. Used by one thread, which may be another than that
+  // Reads the files of TLS again, if there are any; OK if there are none. The errors are those of
+  // `TlsCopies::Refresh`: files that cannot be used leave the last good ones in use. gRPC takes new
+  // ones within 5 s, for new connections alone. Used by one thread, which may be another than that
   // of `Drain`.
   absl::Status RefreshTls();
 
   // Reports NOT_SERVING (on the health port until the end), refuses new searches, gives clients
   // `pause` to go elsewhere, then refuses calls and gives those in progress `grace`: searches end
-  // with their best plan shortly before `grace` is over, and the calls left after it are cancelled.
-  // To be called once.
+  // with their best plan 1 s before `grace` is over, at once if it is shorter, and the calls left
+  // after it are cancelled. Blocks for the whole of `pause`, and then until the calls have ended,
+  // which may be before `grace` is over. To be called once; a second call after it does nothing.
   void Drain(absl::Duration pause, absl::Duration grace);
 
   // Accepts the connections of the main listener.

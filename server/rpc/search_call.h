@@ -19,7 +19,9 @@
 namespace parplan {
 
 // A client that reads slowly misses progress, never the plan: while a message is being sent, only
-// the latest progress is kept.
+// the latest progress is kept. The call ends with the error of `Call::Authorize` or of
+// `PlanCore::SearchPlan`, with UNAUTHENTICATED (ROLE_REQUIRED) once the caller's credential has
+// ended (`CredentialWatch`), which also gives the search up, or INTERNAL if the core throws.
 class SearchCall final : public grpc::ServerWriteReactor<v1::SearchPlanResponse> {
  public:
   // Starts a call that owns itself. `rpc` outlives it; gRPC keeps `request` until the call ends.

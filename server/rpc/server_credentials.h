@@ -11,11 +11,13 @@
 
 namespace parplan {
 
-// Paths of files in PEM; all empty for a server without TLS.
+// Paths of files in PEM; all empty for a server without TLS. Certificate and key go together, and
+// `client_ca` needs both; `TlsCopies::Make` refuses others.
 struct TlsFiles {
   std::string certificate;  // The server's certificate, then those between it and its CA.
   std::string key;          // The key of that certificate.
-  // The CAs of which callers must present a certificate. Empty: callers need none.
+  // The CAs of which callers must present a certificate. Empty: callers need none. Whether a
+  // certificate was revoked is not checked.
   std::string client_ca;
 
   // Returns whether no file is named: the server then speaks plain text.

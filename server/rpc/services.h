@@ -39,7 +39,8 @@ class ProfileService final : public v1::ProfileService::WithRawCallbackMethod_Up
   const RpcContext& rpc_;
 };
 
-// Answers `CreatePlan`, `SearchPlan` and `ShapePlan` by searches of the core, the others at once.
+// Answers `CreatePlan`, `SearchPlan` and `ShapePlan` by searches of the core or from answers that
+// are known, the others without a search.
 class PlanService final : public v1::PlanService::CallbackService {
  public:
   // `rpc` outlives the service.

@@ -28,8 +28,9 @@ class TlsCopies {
   // The paths of the copies, for as long as this object lives.
   const TlsFiles& copies() const { return copies_; }
 
-  // Reads the files again, and copies them if they are good. Else returns the error of `Make`, and
-  // the copies stay as they are.
+  // Reads the files again, and copies them if they are good and others than before. Else returns
+  // the error of `Make`: after INVALID_ARGUMENT the copies are as they were, after UNAVAILABLE
+  // a copy may be half written, until a later call succeeds.
   absl::Status Refresh(absl::Time now);
 
  private:

@@ -76,8 +76,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
 // Runs `work`, a function that returns a StatusOr<Response> and takes nothing or a `const Caller&`,
 // on a thread of `rpc.pool`, which may wait for a disk, and answers with its result, or INTERNAL if
-// it throws. Answers with the refusal, and runs nothing, if the caller may not make the call.
-// Returns the reactor, for gRPC.
+// it throws. Answers with the refusal, and runs nothing, if the caller may not make the call. Does
+// not look at the deadline: `work` runs also if the call was cancelled or is late by then. Returns
+// the reactor, for gRPC.
 template <typename Request, typename Response, typename Work>
 grpc::ServerUnaryReactor* AnswerOnPool(const RpcContext& rpc, absl::string_view method,
                                        grpc::CallbackServerContext* server_context,

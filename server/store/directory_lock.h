@@ -19,7 +19,8 @@ class DirectoryLock {
  public:
   // Creates the directory (mode 0700, its parent must exist) and the file (0600) if absent.
   // UNAVAILABLE (STORE_UNAVAILABLE) if another process or object holds the lock, naming its process
-  // id, or if the directory cannot be written.
+  // id, or if the directory cannot be written. Does not wait for a holder. The mode of a directory
+  // or file that is there is neither checked nor changed.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Acquire(const std::string& directory);
 
   DirectoryLock(const DirectoryLock&) = delete;

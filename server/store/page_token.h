@@ -26,12 +26,13 @@ struct PagePosition {
 // by kind and parent.
 std::string MakePageToken(absl::string_view list, int64_t last_sequence);
 
-// Returns the name of the list of the plans of a cluster in a scope, for the other functions.
+// Returns the name of the list of the plans of a cluster in a scope, for the other functions. The
+// same jobs in another order are another list.
 std::string OwnPlansList(absl::string_view cluster, const PlanScope& scope);
 
 // Checks a page request; 0 records become `kDefaultPageSize`, and more than `kMaxPageSize` become
 // that. INVALID_ARGUMENT (SPEC_INVALID) naming `page_size` if that is negative, or `page_token` if
-// `MakePageToken` did not make it for this list.
+// `MakePageToken` could not have made it for this list. A token is no secret and is not signed.
 absl::StatusOr<PagePosition> ReadPageRequest(absl::string_view list, const PageRequest& page);
 
 }  // namespace parplan

@@ -79,15 +79,18 @@ class PostgresPool {
 
   // Connects, to check the address, and tries again for `patience` if it cannot be reached. Errors,
   // all STORE_UNAVAILABLE, are UNAVAILABLE, DATA_LOSS and INTERNAL, and FAILED_PRECONDITION if the
-  // database is not in UTF-8.
+  // database is not in UTF-8. Makes no tables.
   static absl::StatusOr<std::unique_ptr<PostgresPool>> Open(const Options& options);
-  // REQUIRES: no call is in progress; not checked.
+  // Waits for an attempt to reach the database again, if one is in progress. REQUIRES: no call is
+  // in progress; not checked.
   ~PostgresPool();
 
   // Runs `body` without a transaction: each statement sees its own moment. Repeats it if the
   // connection breaks or another transaction conflicts, at most 20 attempts in all. Returns the
-  // error of `body`, else that of `PostgresFailure`; UNAVAILABLE (STORE_UNAVAILABLE) if it takes
-  // too long, and at once during an outage that is no longer tolerated.
+  // error of `body`, which is not repeated, else that of `PostgresFailure`; UNAVAILABLE
+  // (STORE_UNAVAILABLE) if it takes too long, which is not repeated either, and at once during an
+  // outage that is no longer tolerated. Each attempt may wait for `longest_wait`, then for
+  // `patience`, then for `longest_transaction`.
   absl::Status Read(const Body& body);
 
   // Runs `body` in a transaction and commits if it returns OK, else rolls back. Repeats it if

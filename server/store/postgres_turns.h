@@ -49,8 +49,8 @@ class PostgresTurns : public Turns {
 
   // Returns at once; the thread connects.
   explicit PostgresTurns(const Options& options);
-  // Stops, and waits for functions that are being called. REQUIRES: all turns are destroyed; not
-  // checked.
+  // Stops, grants null to all that wait, and waits for functions that are being called and for a
+  // connection that is being made. REQUIRES: all turns are destroyed; not checked.
   ~PostgresTurns() override;
 
   void Ask(const std::string& key, std::function<bool()> waits, Granted granted) override;

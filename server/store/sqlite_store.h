@@ -29,8 +29,8 @@ struct SqliteStoreOptions {
   // needs shared memory.
   std::string directory;
 
-  // Number of calls that may read at the same time, at least 1 (PARPLAN_CHECK); others wait. The
-  // default was not measured.
+  // Number of calls that may read at the same time, at least 1 (PARPLAN_CHECK); others wait,
+  // without a limit. The default was not measured.
   int reader_count = 4;
 
   // Time that a call waits for another process that has locked the database.
@@ -46,7 +46,8 @@ struct SqliteStoreOptions {
 // Name of the database file in its directory.
 inline constexpr char kSqliteFileName[] = "parplan.db";
 
-// Safe to use from any thread. `Store` documents the inherited methods.
+// Safe to use from any thread. `Store` documents the inherited methods. Calls that change something
+// wait for each other without a limit, and are not repeated after an error.
 class SqliteStore : public Store {
  public:
   // Opens the database; creates or migrates it as needed. One whose tables are those of this
@@ -59,6 +60,9 @@ class SqliteStore : public Store {
   // REQUIRES: no call is in progress; not checked.
   ~SqliteStore() override = default;
 
+  // Does what `Store` says; the disk counts as full below 1 MiB of room. The first success of a
+  // store that was opened on a full disk opens all its connections anew, for which it waits for the
+  // calls in progress and others wait for it; aborts if that fails for 30 s.
   absl::Status TryWrite() override;
 
   using Store::PutProfile;

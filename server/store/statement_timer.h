@@ -26,7 +26,8 @@ class StatementTimer {
   // REQUIRES: all scopes are destroyed; aborts otherwise.
   ~StatementTimer();
 
-  // Gives the statements in progress `limit` from now, if they had longer.
+  // Gives the statements in progress `limit` from now, if they had longer. Later statements have
+  // the limit of the constructor.
   void Hurry(absl::Duration limit);
 
   // A statement in progress on `socket`, which is open when the scope is created. The timer
@@ -38,7 +39,8 @@ class StatementTimer {
     Scope& operator=(const Scope&) = delete;
     ~Scope();
 
-    // Returns whether the limit passed; the connection is shut down then.
+    // Returns whether the limit passed; the connection is shut down then, unless the system had no
+    // descriptor for the duplicate when the scope was created.
     bool IsCut() const;
 
    private:

@@ -85,18 +85,20 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  // Returns OK if changes can be stored now: changes something and changes it back, and looks
-  // whether the disk has room for more.
+  // Returns OK if changes can be stored now: changes something and changes it back. SQLite also
+  // looks whether the disk has room for more; of PostgreSQL's disk only the change itself shows
+  // something.
   virtual absl::Status TryWrite() = 0;
 
   // Stores a profile and raises the revision of its cluster. A second profile of a node with the
   // same non-empty `request_id` changes nothing: if `content_digest` is equal, the stored profile
   // is returned, else INVALID_ARGUMENT (REQUEST_ID_REUSED). ALREADY_EXISTS (SPEC_INVALID) if the
-  // name is taken.
+  // name is taken, which is looked at only after the `request_id`.
   //
   // With a `keep_count` above 0, the profiles of its node, `device_kind` and `kind` that are not
-  // among the newest `keep_count` are deleted in the same transaction, as by `DeleteProfile` but
-  // without another revision. Those without a `kind` are a kind of their own.
+  // among the newest `keep_count`, this one included, are deleted in the same transaction, as by
+  // `DeleteProfile` but without another revision. Those without a `kind` are a kind of their own.
+  // 0 or less deletes none.
   virtual absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile, int64_t keep_count) = 0;
   absl::StatusOr<ProfileRecord> PutProfile(ProfileRecord profile) {
     return PutProfile(std::move(profile), 0);
@@ -164,9 +166,11 @@ class Store {
   // changes nothing: if `plan_key` and `job_id` are equal, the stored plan is returned, else
   // INVALID_ARGUMENT (REQUEST_ID_REUSED). ALREADY_EXISTS (SPEC_INVALID) if the name is taken.
   //
-  // With a `claim`, for which the plan needs a job, its job gets that owner and number in the same
-  // transaction. ABORTED (STORE_UNAVAILABLE) if the job has had this number or a higher one, which
-  // another server may have given it a moment ago: find the job again and number the plan anew.
+  // With a `claim`, for which the plan needs a job (not checked), its job gets that owner and
+  // number in the same transaction. ABORTED (STORE_UNAVAILABLE) if the job has had this number or a
+  // higher one, which another server may have given it a moment ago: find the job again and number
+  // the plan anew. Without a claim the job's owner and number stay. The errors come in this order:
+  // `request_id`, name, claim.
   virtual absl::StatusOr<PlanRecord> PutPlan(PlanRecord plan, std::optional<JobClaim> claim) = 0;
   absl::StatusOr<PlanRecord> PutPlan(PlanRecord plan) {
     return PutPlan(std::move(plan), std::nullopt);
@@ -181,7 +185,8 @@ class Store {
   // Returns a plan by name, expired or not. NOT_FOUND (RESOURCE_NOT_FOUND).
   virtual absl::StatusOr<PlanRecord> GetPlan(absl::string_view name) = 0;
 
-  // Finds the newest plan of the cluster for this key and job that expires after `now`.
+  // Finds the newest plan of the cluster for this key and job that expires after `now`. An empty
+  // `job_id` finds plans without a job only.
   virtual absl::StatusOr<std::optional<PlanRecord>> FindPlanByKey(absl::string_view cluster,
                                                                   absl::string_view plan_key,
                                                                   absl::string_view job_id,
@@ -205,8 +210,9 @@ class Store {
   virtual absl::StatusOr<Page<PlanRecord>> ListPlans(absl::string_view cluster,
                                                      const PageRequest& page) = 0;
 
-  // Lists the plans of a cluster that are in a scope, as `ListPlans` does.
-  // The time it takes grows with the plans of the jobs in the scope and the length of the page.
+  // Lists the plans of a cluster that are in a scope, as `ListPlans` does. A token is good for the
+  // same owner and the same jobs in the same order. The time it takes grows with the plans of the
+  // jobs in the scope and the length of the page.
   virtual absl::StatusOr<Page<PlanRecord>> ListOwnPlans(absl::string_view cluster,
                                                         const PlanScope& scope,
                                                         const PageRequest& page) = 0;
@@ -241,8 +247,9 @@ class Store {
   virtual absl::StatusOr<bool> HasSpec(absl::string_view spec) = 0;
 
   // Stores an execution. A second one of a plan with the same non-empty `request_id` changes
-  // nothing and returns the stored one. NOT_FOUND (RESOURCE_NOT_FOUND) if the plan is not stored;
-  // ALREADY_EXISTS (SPEC_INVALID) if the name is taken.
+  // nothing and returns the stored one, whose contents are not compared. NOT_FOUND
+  // (RESOURCE_NOT_FOUND) if the plan is not stored; ALREADY_EXISTS (SPEC_INVALID) if the name is
+  // taken.
   virtual absl::StatusOr<ExecutionRecord> CreateExecution(ExecutionRecord execution) = 0;
 
   // Returns an execution by name. NOT_FOUND (RESOURCE_NOT_FOUND).
@@ -270,9 +277,10 @@ class Store {
 
   // Appends windows that arrived at `report_time` to a running execution: all new ones or, on an
   // error, none. An abandoned execution runs again with its first new window. A window whose rank
-  // and first step are stored counts as a duplicate. FAILED_PRECONDITION (EXECUTION_STATE) if the
-  // execution is closed; NOT_FOUND (RESOURCE_NOT_FOUND); RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) if
-  // it would have more windows or bytes than `limits`.
+  // and first step are stored counts as a duplicate, whatever else it has; duplicates alone change
+  // nothing, the `report_time` included. NOT_FOUND (RESOURCE_NOT_FOUND); FAILED_PRECONDITION
+  // (EXECUTION_STATE) if the execution is closed; RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) if it would
+  // have more windows or bytes than `limits`.
   virtual absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
                                                      absl::Span<const WindowRecord> windows,
                                                      const ExecutionLimits& limits,
@@ -293,7 +301,8 @@ class Store {
   // Parts of windows to read; `kFigures` leaves `bytes` empty and does not read them from disk.
   enum class WindowParts { kAll, kFigures };
 
-  // Lists all windows of an execution by rank, then first step. NOT_FOUND (RESOURCE_NOT_FOUND).
+  // Lists all windows of an execution by rank, then first step, in one answer without pages: as
+  // many as its `ExecutionLimits` allowed. NOT_FOUND (RESOURCE_NOT_FOUND).
   virtual absl::StatusOr<std::vector<WindowRecord>> ListWindows(
       absl::string_view execution, WindowParts parts = WindowParts::kAll) = 0;
 };

@@ -32,13 +32,15 @@ struct StoreAddress {
 
 // Parses an address. `field` is the name of the setting, for errors. INVALID_ARGUMENT
 // (SPEC_INVALID) for another kind, for a kind without an address, and for a password: every user of
-// a machine can read command lines, so libpq takes it from PGPASSFILE, ~/.pgpass or PGPASSWORD.
+// a machine can read command lines, so libpq takes it from PGPASSFILE, ~/.pgpass or PGPASSWORD. The
+// rest of a URI is not checked; `OpenStore` finds what libpq refuses. Touches no file.
 absl::StatusOr<StoreAddress> ParseStoreAddress(absl::string_view text, absl::string_view field);
 
 // Opens the store, never null; creates or migrates its tables as needed, and a SQLite folder whose
 // parent exists. Errors, all STORE_UNAVAILABLE, are UNAVAILABLE (also if another server has the
 // SQLite folder), DATA_LOSS, INTERNAL, and FAILED_PRECONDITION if a newer server wrote it or a
-// PostgreSQL database is not in UTF-8.
+// PostgreSQL database is not in UTF-8. Tries for 5 s to reach a database of PostgreSQL, and waits
+// without a limit for another server that migrates it, and for a migration of its own.
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreAddress& address);
 
 // Returns the turns of the servers that share this store; null for SQLite, which allows one server

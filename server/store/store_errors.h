@@ -13,7 +13,7 @@
 namespace parplan {
 
 // Returns UNAVAILABLE (STORE_UNAVAILABLE) with the fact `cause`, by which `IsDiskFullError` knows
-// it, and the time after which to try again. `detail` says what happened and what to do.
+// it, and the time after which to try again, 30 s. `detail` says what happened and what to do.
 absl::Status DiskFullError(absl::string_view detail);
 
 // Returns whether `status` is that of a full disk. `MeteredStore` asks it too.

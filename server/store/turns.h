@@ -27,10 +27,11 @@ class Turns {
 
   virtual ~Turns() = default;
 
-  // Calls `granted` once, on a thread of this object, when no other server holds the turn of `key`.
-  // Equal keys of one server do not wait for each other. While another server holds the turn,
-  // `waits` is called from time to time; false ends the waiting. Both functions must return
-  // quickly.
+  // Returns at once. Calls `granted` once, on a thread of this object, when no other server holds
+  // the turn of `key`. Equal keys of one server do not wait for each other. `waits` is called
+  // before the first try and, while another server holds the turn, from time to time; false ends
+  // the waiting. Of several questions of one key only the one that was asked first is called so, as
+  // long as it waits. Both functions must return quickly and must not throw.
   virtual void Ask(const std::string& key, std::function<bool()> waits, Granted granted) = 0;
 
   // Ends all waiting, now and in later calls of `Ask`: `granted` then receives null. Turns that are

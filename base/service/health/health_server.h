@@ -13,8 +13,8 @@
 namespace parplan {
 
 // A server that answers `grpc.health.v1.Health` while it lives and refuses every other method with
-// UNIMPLEMENTED. No API and no reflection can be reached here, so plain text reveals nothing. The
-// destructor gives calls in progress 200 ms, then cancels them.
+// UNIMPLEMENTED. No API and no reflection can be reached here, so plain text reveals nothing.
+// Nothing limits the connections. The destructor gives calls in progress 200 ms, then cancels them.
 class HealthServer {
  public:
   // Starts with SERVING for the empty name and for each of `services`, full names of gRPC services.
@@ -29,7 +29,8 @@ class HealthServer {
   // Sets the state of all names. Safe to call from any thread.
   void SetServing(bool is_serving);
 
-  // Sets the state of one of the services given to `Start`. Safe to call from any thread.
+  // Sets the state of one of the services given to `Start`, or of the empty name. Safe to call from
+  // any thread.
   void SetServing(const std::string& service, bool is_serving);
 
   // Port that the server got; 1 for a Unix socket, as in gRPC.

@@ -12,7 +12,8 @@ namespace parplan {
 
 // Writes `time` (UTC, microseconds), `level`, `event`, then `fields` in their order, whose names
 // are different and none of those three (service_log.h). `level` is `info`, `warning` or `error`.
-// Safe to call from any thread: lines are never mixed. A line that cannot be written is lost.
+// Safe to call from any thread: lines are never mixed. A line that cannot be written is lost; the
+// call waits while standard error takes nothing, as a full pipe does (service_log.h).
 void LogEvent(const char* level, const char* event,
               const std::vector<std::pair<std::string, std::string>>& fields = {});
 

@@ -18,7 +18,8 @@ namespace parplan {
 spdlog::level::level_enum LogLevelOf(const std::string& level);
 
 // A log on standard error. Safe to use from any thread: lines are never mixed. A line that cannot
-// be written is lost.
+// be written is lost. While standard error takes nothing, as a full pipe does, the thread that
+// writes waits without a limit, and so do the others that log.
 class ServiceLog {
  public:
   // `level` is the least level that is written, a word of `LogLevelOf`; `off` or any other word

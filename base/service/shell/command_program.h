@@ -51,10 +51,10 @@ struct CommandProgram {
 // Reads the arguments, which name exactly one command, and runs it. Adds the flags --format,
 // --quiet and --version, which every command takes as well, and a hidden --completion. Prints
 // errors to standard error, and with `--format json` as one object to standard output unless the
-// command has answered already. `add_commands` is called once, before the parsing. An exception
-// that the command throws counts as INTERNAL; those of `add_commands` are not caught. Returns the
-// exit code (exit_code.h): 0 also after --help, --version and --completion, unless standard output
-// is closed or its disk is full, which is 1.
+// command has answered already. `add_commands` is called once, before the parsing. A
+// `std::exception` that the command throws counts as INTERNAL; others, and those of `add_commands`,
+// are not caught. Returns the exit code (exit_code.h): 0 also after --help, --version and
+// --completion, unless standard output is closed or its disk is full, which is 1.
 int RunCommands(const CommandProgram& program, const AddCommands& add_commands, int argc,
                 const char* const* argv);
 

@@ -40,8 +40,9 @@ enum class ExitCode {
 ExitCode ExitCodeOf(const absl::Status& status);
 
 // Returns a text for people without a line feed at its end, which begins with the name of the
-// program: what went wrong and what to do. REQUIRES, here and for `ErrorJson`: an error; that is
-// not checked.
+// program: what went wrong and what to do. It has the name of the reason, or of the code without
+// one, and for a server that cannot be reached the hint at `--server`. REQUIRES, here and for
+// `ErrorJson`: an error; that is not checked.
 std::string ErrorText(absl::string_view program, const absl::Status& status);
 
 // Returns the error as one JSON object over several lines: {"error": {"code", "reason", "message",

@@ -29,9 +29,10 @@ struct TlsKeyPair {
   std::string key;
 };
 
-// Reads a certificate, which those between it and its CA may follow, and its key. Refuses a key
-// that is encrypted or belongs to another certificate, and a first certificate that is not valid at
-// `now`. Errors name the settings `tls_certificate` and `tls_key`.
+// Reads a certificate, which those between it and its CA may follow, and its key, in this order.
+// Refuses a key that is encrypted or belongs to another certificate, and a first certificate that
+// is not valid at `now`. Whether the others are valid and make a chain is not checked, nor who may
+// read the key. Errors name the settings `tls_certificate` and `tls_key`.
 absl::StatusOr<TlsKeyPair> ReadTlsKeyPair(const std::string& certificate_path,
                                           const std::string& key_path, absl::Time now);
 
