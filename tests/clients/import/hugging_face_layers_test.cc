@@ -282,10 +282,12 @@ TEST(ImportHuggingFace, OpaqueLayersExcuseNoOtherStructure) {
 
 TEST(ImportHuggingFace, UnknownKindsOfLayersAreOpaqueIfTheirSizesAreGiven) {
   const std::string config =
-      With(kGated, R"({"layer_types": ["conv", "full_attention", "conv"], "conv_L_cache": 3})");
-  EXPECT_THAT(ImportConfigText(config).status().ToString(), HasSubstr("layer_types[0]: `conv`"));
+      With(kGated,
+           R"({"layer_types": ["spectral", "full_attention", "spectral"], "spectral_modes": 3})");
+  EXPECT_THAT(ImportConfigText(config).status().ToString(),
+              HasSubstr("layer_types[0]: `spectral`"));
   ASSERT_OK_AND_ASSIGN(const GivenOpaqueLayers opaque, ReadOpaqueLayers({"sizes.json", R"({
-      "conv": {"fields": ["conv_L_cache"], "parameterCount": 1000,
+      "spectral": {"fields": ["spectral_modes"], "parameterCount": 1000,
                "opaque": {"keptBytesPerSample": 4096,
                           "tensorDegrees": [{"tensorParallelDegree": 2, "parameterCount": 500}]}}})"}));
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import,
@@ -301,9 +303,10 @@ TEST(ImportHuggingFace, UnknownKindsOfLayersAreOpaqueIfTheirSizesAreGiven) {
                        ImportHuggingFace({"config.json", kGated}, {}, all));
   EXPECT_EQ(LayersOf(whole.model), "ooo");
   for (const char* bad :
-       {"[]", R"({"conv": 3})", R"({"conv": {}})", R"({"conv": {"opaque": {"kept": 3}}})",
-        R"({"conv": {"opaque": {}, "fields": 3}})", R"({"conv": {"opaque": {}, "fields": [3]}})",
-        R"({"conv": {"opaque": {"keptBytesPerSample": -1}}})"}) {
+       {"[]", R"({"spectral": 3})", R"({"spectral": {}})",
+        R"({"spectral": {"opaque": {"kept": 3}}})", R"({"spectral": {"opaque": {}, "fields": 3}})",
+        R"({"spectral": {"opaque": {}, "fields": [3]}})",
+        R"({"spectral": {"opaque": {"keptBytesPerSample": -1}}})"}) {
     EXPECT_THAT(ReadOpaqueLayers({"sizes.json", bad}).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("sizes.json")))
         << bad;
