@@ -30,7 +30,7 @@ import time
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
-# What comments do not begin in, and comments. A raw string ends with the delimiter it began with.
+# Literals, in which no comment begins, and comments. A raw string ends with its first delimiter.
 PIECE = re.compile(
     rb"""R"(?P<delimiter>[^()\\\s"]{0,16})\(.*?\)(?P=delimiter)"
        | "(?:\\.|[^"\\\n])*"

@@ -82,7 +82,7 @@ TEST(MadeLayers, AttentionBesideAStateSpaceIsOpaque) {
       layers + 3 * (32 + kHidden) + 2 * kTable + kHidden);
 }
 
-// What is kept grows with the sequence and with the bytes of a value.
+// The kept bytes grow with the sequence and with the bytes of a value.
 TEST(MadeLayers, KeepBytesOfTheirTokens) {
   const auto kept = [](const ModelFlags& flags) {
     const absl::StatusOr<HuggingFaceImport> import =

@@ -52,7 +52,7 @@ def run_example(rank, port, arguments):
 
 
 def losses(capfd, source, flags, *more):
-    # As torchrun's, on a port that is free.
+    # torchrun serves such a store too; the port is one that is free.
     store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
     capfd.readouterr()
     start_ranks(run_example, (store.port, tuple(map(str, (

@@ -1,4 +1,4 @@
-// What a rank takes for the memory of a group, when the rendezvous that names it is an impostor's.
+// Tests which memory a rank refuses if the rendezvous that names it is an impostor's.
 
 #include "executor/device/comm/shared_memory_links.h"
 

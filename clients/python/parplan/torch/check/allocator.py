@@ -55,7 +55,7 @@ class CachingAllocator:
         self._free: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
         # The last block of each range that grows; None before the first.
         self._last: dict[bool, int | None] = {True: None, False: None}
-        # Where the next segment begins. A range that grows has addresses of its own.
+        # The next segment begins here. A range that grows has addresses of its own.
         self._end = {True: 0, False: 0 if not expandable_segments else 1 << 60}
         self.allocated = self.peak_allocated = 0
         self.reserved = self.peak_reserved = 0

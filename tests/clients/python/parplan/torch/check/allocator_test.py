@@ -21,7 +21,7 @@ class Plain:
         is_small = size <= MIB
         ranges = self.ranges[is_small]
         fitting = [one for one in ranges if one[3] and one[2] - one[1] >= size]
-        # What can grow, the end of all, is larger than anything.
+        # The last block, which can grow, is larger than any request.
         fitting.sort(key=lambda one: (self.expands and one is ranges[-1], one[2] - one[1]))
         chosen = fitting[0] if fitting else self.grow(size, is_small)
         chosen[3] = False

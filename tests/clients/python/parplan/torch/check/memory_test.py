@@ -40,7 +40,7 @@ def test_allocations_by_hand():
 
 
 class Plain(Source):
-    """The plain model of the tests in the place of one that is named."""
+    """Puts the plain model of the tests in the place of one that is named."""
 
     def load_libraries(self):
         pass
@@ -68,7 +68,7 @@ def test_tensors_without_contents_live_as_long_as_real_ones(recompute):
         for _ in range(3):
             run.step(*batch)
     ours, real = memory.peaks_of(simulated), memory.peaks_of(recorder.events)
-    # What checks a loss looks at values, so tensors without contents make none of its calls.
+    # The check of a loss looks at values, so tensors without contents make none of its calls.
     assert ours.allocated == pytest.approx(real.allocated, rel=0.01)
     parameters = sum(one.numel() for one in run.parameters())
     assert ours.allocated > 4 * 4 * parameters
