@@ -61,6 +61,8 @@ absl::StatusOr<v1::SignedPlan> EnvelopeFromJson(absl::string_view json) {
     return FieldError(kEnvelopeReason, "envelope.signatures",
                       "must be an array of at least one signature");
   }
+  // Protobuf loses a new element if there is no memory for the array that is to hold it.
+  signed_plan.mutable_signatures()->Reserve(static_cast<int>(signatures->items.size()));
   for (const JsonValue& entry : signatures->items) {
     const std::string field = absl::StrCat("signatures[", signed_plan.signatures_size(), "]");
     PARPLAN_RETURN_IF_ERROR(CheckMembers(entry, field, {"keyid", "sig"}, kEnvelopeReason));
