@@ -20,6 +20,11 @@
 namespace parplan {
 namespace {
 
+// Refuses encrypted blocks; without a callback OpenSSL would ask for a passphrase on the terminal.
+int NoPassphrase(char* /*passphrase*/, int /*size*/, int /*is_write*/, void* /*data*/) {
+  return -1;
+}
+
 std::optional<absl::Time> ExpiryOf(const X509& certificate) {
   std::tm end = {};
   if (ASN1_TIME_to_tm(X509_get0_notAfter(&certificate), &end) != 1) return std::nullopt;
@@ -83,7 +88,7 @@ std::optional<absl::Time> EarliestExpiry(const std::string& pem) {
   std::optional<absl::Time> earliest;
   while (true) {
     const std::unique_ptr<X509, decltype(&X509_free)> certificate(
-        PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr), &X509_free);
+        PEM_read_bio_X509(text.get(), nullptr, NoPassphrase, nullptr), &X509_free);
     if (certificate == nullptr) break;
     if (const std::optional<absl::Time> expiry = ExpiryOf(*certificate)) {
       earliest = std::min(earliest.value_or(*expiry), *expiry);
