@@ -73,9 +73,10 @@ void PipelineSetting::DescribeStages() {
     stage.in_flight =
         InFlightMicroBatchCount(candidate_.schedule, depth(), i, candidate_.micro_batch_count);
     stage.keeps_outputs = costs_.runtime().keep_stage_outputs && !is_last;
+    const int next = (i + 1) % depth();
     const auto node_changes = [&](int rank) {
       return topology.NodeOfRank(i * rank_count + rank) !=
-             topology.NodeOfRank((i + 1) * rank_count + rank);
+             topology.NodeOfRank(next * rank_count + rank);
     };
     stage.leaves_node = node_changes(0) || node_changes(rank_count - 1);
     stage.extra_communicator_count = has_tied_table && depth() > 1 && (i == 0 || is_last) ? 1 : 0;

@@ -31,9 +31,8 @@ class PipelineSetting {
     int64_t in_flight = 1;
     // Whether the runtime keeps what the stage sends.
     bool keeps_outputs = false;
-    // Whether messages to the next stage leave the node. For the last stage, which has none, ranks
-    // past the last device count as further nodes; it is not the hop back to the first stage that
-    // interleaved plans have.
+    // Whether messages to the next stage leave the node. For the last stage: those to the first
+    // one, which only plans with virtual stages send.
     bool leaves_node = false;
     // Communicators beyond those of options: that of a tied table.
     int extra_communicator_count = 0;
