@@ -113,6 +113,7 @@ absl::StatusOr<ModelFacts> ReadVit(absl::string_view family, bool counts_all_par
     facts.head_extra_parameter_count = hidden + facts.class_count;
     if (has_two_heads) facts.head_extra_parameter_count += (hidden + 1) * facts.class_count;
   }
+  PARPLAN_RETURN_IF_ERROR(config.status());
   facts.runs.push_back(run);
   return facts;
 }

@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <string>
 
+#include <nlohmann/json.hpp>
+
+#include "clients/import/config_fields.h"
 #include "tests/clients/import/hugging_face_cases.h"
 #include "tests/support/status_matchers.h"
 
@@ -77,6 +80,19 @@ TEST(ReadVit, BeitHasDistancesAndNoPositionsAndNoBiasesOfKeys) {
 constexpr char kSwin[] = R"({"model_type": "swin", "embed_dim": 8, "depths": [2, 1],
     "num_heads": [2, 4], "window_size": 4, "mlp_ratio": 4.0, "image_size": 32, "patch_size": 4,
     "num_labels": 5, "path_norm": true, "num_layers": 2, "hidden_size": 16})";
+
+// An error of the last fields that are read, too, is the result.
+TEST(ReadVit, ReturnsTheErrorOfAnyField) {
+  for (const char* change :
+       {R"({"intermediate_size": -1})", R"({"qkv_bias": 3})", R"({"num_register_tokens": "two"})",
+        R"({"layer_scale_init_value": []})"}) {
+    const nlohmann::json config = nlohmann::json::parse(With(kVit, change));
+    ConfigFields fields(config, "config.json", "");
+    EXPECT_THAT(ReadVit("vit", true, fields).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("config.json: ")))
+        << change;
+  }
+}
 
 TEST(ReadSwin, CountsWhatMergesPatchesAndTheDistancesInWindows) {
   const int64_t distances = 7 * 7;
