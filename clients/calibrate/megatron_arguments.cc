@@ -181,6 +181,7 @@ absl::Status SetModel(const ArgumentList& arguments, PublishedRun* run) {
   model.experts_per_token = sizes.mixture->experts_per_token;
   model.expert_feed_forward_size = sizes.mixture->expert_feed_forward_size;
   model.shared_expert_feed_forward_size = sizes.mixture->shared_expert_feed_forward_size;
+  model.expert_latent_size = sizes.mixture->expert_latent_size;
   SetExpertLayers(sizes.has_experts, run);
   return absl::OkStatus();
 }

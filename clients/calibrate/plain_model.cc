@@ -67,6 +67,7 @@ void ReadExperts(const RowFields& fields, PublishedModel* model) {
             .value_or(model->feed_forward_size);
     model->shared_expert_feed_forward_size =
         fields.Count({"shared_expert_ffn", "moe_shared_ffn", "shared_ffn"}, 0).value_or(0);
+    model->expert_latent_size = fields.Count({"moe_latent", "moe_latent_size"}, 0).value_or(0);
     model->dense_layer_count =
         fields.Count({"dense_layers", "first_dense_layers", "first_k_dense"}, 0).value_or(0);
     model->expert_layer_interval = fields.Count({"moe_layer_freq", "moe_interval"}, 1).value_or(1);
@@ -104,9 +105,6 @@ void ReadPattern(const RowFields& fields, PublishedRun* run) {
   }
   model.layer_pattern = pattern;
   model.layer_count = static_cast<int>(pattern.size());
-  if (fields.Has({"moe_latent"})) {
-    run->beyond.push_back("experts of a narrower width than the layers' are not modelled");
-  }
   if (!absl::StrContains(pattern, 'M')) return;
   StateSpace space;
   space.kind = StateSpaceKind::kDual;

@@ -39,11 +39,12 @@ struct PublishedModel {
   bool tied_embedding = true;
   // Whether there is a learned table of positions in addition to that of words (GPT, BERT).
   bool learned_positions = false;
-  // The next four are those of a mixture of experts; 0 if there is none.
+  // The next five are those of a mixture of experts; 0 if there is none.
   int expert_count = 0;
   int experts_per_token = 0;
   int expert_feed_forward_size = 0;
   int shared_expert_feed_forward_size = 0;
+  int expert_latent_size = 0;
   // Layers with experts: from `dense_layer_count` on, each `expert_layer_interval`-th.
   int dense_layer_count = 0;
   int expert_layer_interval = 1;

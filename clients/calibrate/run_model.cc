@@ -69,6 +69,7 @@ void SetFeedForward(const PublishedModel& model, bool with_experts, LayerDefinit
     layer->experts_per_token = model.experts_per_token;
     layer->expert_feed_forward_size = model.expert_feed_forward_size;
     layer->shared_expert_feed_forward_size = model.shared_expert_feed_forward_size;
+    layer->expert_latent_size = model.expert_latent_size;
   } else {
     layer->feed_forward_size = model.feed_forward_size;
   }

@@ -385,8 +385,11 @@ PassCollectives LayerTraffic::ExpertCollectives(const LayerDefinition& definitio
   if (own_tensor > 1 && definition.has_experts()) {
     // Behind their dispatch: a copy of a token for each of its experts (Megatron Core,
     // token_dispatcher.py, MoEAlltoAllTokenDispatcher).
-    const double gathered = OutputBytes(definition, strategy, samples) *
-                            definition.experts_per_token * expert_imbalance_ * own_tensor /
+    const double output = OutputBytes(definition, strategy, samples);
+    const double token = definition.expert_latent_size > 0
+                             ? output * definition.expert_latent_size / definition.hidden_size
+                             : output;
+    const double gathered = token * definition.experts_per_token * expert_imbalance_ * own_tensor /
                             strategy.tensor_parallel_degree;
     for (CollectiveList* const list : {&calls.forward, &calls.backward}) {
       list->Add(Collective::kAllGather, {own_tensor, 1}, gathered, 1);
@@ -396,7 +399,7 @@ PassCollectives LayerTraffic::ExpertCollectives(const LayerDefinition& definitio
   if (expert == 1 || definition.expert_count == 0) return calls;
   const GroupShape group{expert, own_tensor > 0 ? own_tensor : ReplicaGroup(strategy).rank_stride};
   double message = samples * definition.sequence_length / strategy.context_parallel_degree *
-                   definition.hidden_size * definition.experts_per_token * ElementBytes() *
+                   definition.expert_width() * definition.experts_per_token * ElementBytes() *
                    expert_imbalance_;
   if (runtime_.expert_exchange == ExpertExchange::kOnceARank) {
     return OnceARank(
