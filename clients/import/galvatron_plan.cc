@@ -43,10 +43,16 @@ class PlanReader {
  private:
   // A whole number; `otherwise` when absent.
   absl::StatusOr<int> Number(const char* key, int minimum, std::optional<int> otherwise) const;
-  // One number a layer (or, with `size` 0, as many as there are); as text with
+  // Reads one number for each of `size` owners, `layer` or `stage` in the error; as text with
   // commas or a JSON list. `otherwise` for each when absent.
-  absl::StatusOr<std::vector<int>> List(const char* key, int size, int minimum, int maximum,
+  absl::StatusOr<std::vector<int>> List(const char* key, absl::string_view owner, int size,
+                                        int minimum, int maximum,
                                         std::optional<int> otherwise) const;
+  // Reads one number a transformer layer.
+  absl::StatusOr<std::vector<int>> LayerList(const char* key, int minimum, int maximum,
+                                             std::optional<int> otherwise) const {
+    return List(key, "transformer layer of the model", layer_count(), minimum, maximum, otherwise);
+  }
   absl::StatusOr<int> DeviceCount() const;
   // Refuses experts that are spread over ranks.
   absl::Status CheckExperts() const;
@@ -64,6 +70,9 @@ class PlanReader {
   absl::Status Error(absl::string_view field, absl::string_view rule) const {
     return ImportError(kPlanReason, file_.name, field, rule);
   }
+
+  // Transformer layers of the model.
+  int layer_count() const { return model_.layer_count() - 2; }
 
   const NamedText& file_;
   const ModelSpec& model_;
@@ -85,8 +94,9 @@ absl::StatusOr<int> PlanReader::Number(const char* key, int minimum,
   return Error(key, "is missing");
 }
 
-absl::StatusOr<std::vector<int>> PlanReader::List(const char* key, int size, int minimum,
-                                                  int maximum, std::optional<int> otherwise) const {
+absl::StatusOr<std::vector<int>> PlanReader::List(const char* key, absl::string_view owner,
+                                                  int size, int minimum, int maximum,
+                                                  std::optional<int> otherwise) const {
   const auto found = object_.find(key);
   if (found == object_.end()) {
     if (otherwise.has_value()) return std::vector<int>(size, *otherwise);
@@ -110,10 +120,9 @@ absl::StatusOr<std::vector<int>> PlanReader::List(const char* key, int size, int
   } else {
     return Error(key, "must be a text of numbers with commas, or a list");
   }
-  if (size > 0 && values.size() != static_cast<size_t>(size)) {
-    return Error(key, absl::StrCat("must have ", size,
-                                   " entries, one for each transformer layer of the model; it has ",
-                                   values.size()));
+  if (values.size() != static_cast<size_t>(size)) {
+    return Error(key, absl::StrCat("must have ", size, " entries, one for each ", owner,
+                                   "; it has ", values.size()));
   }
   for (int value : values) {
     if (value < minimum || value > maximum) {
@@ -135,22 +144,21 @@ absl::StatusOr<int> PlanReader::DeviceCount() const {
 }
 
 absl::StatusOr<std::vector<int>> PlanReader::StageSizes(int stage_count) const {
-  const int layer_count = model_.layer_count() - 2;
-  if (stage_count > layer_count) {
-    return Error("pp_deg", absl::StrCat("must be at most the ", layer_count,
+  if (stage_count > layer_count()) {
+    return Error("pp_deg", absl::StrCat("must be at most the ", layer_count(),
                                         " transformer layers of the model"));
   }
   if (!object_.contains("pp_division")) {
-    std::vector<int> sizes(stage_count, layer_count / stage_count);
-    sizes.back() += layer_count % stage_count;
+    std::vector<int> sizes(stage_count, layer_count() / stage_count);
+    sizes.back() += layer_count() % stage_count;
     return sizes;
   }
-  PARPLAN_ASSIGN_OR_RETURN(std::vector<int> sizes,
-                           List("pp_division", stage_count, 1, layer_count, std::nullopt));
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<int> sizes, List("pp_division", "stage", stage_count, 1,
+                                                        layer_count(), std::nullopt));
   int64_t sum = 0;
   for (int size : sizes) sum += size;
-  if (sum != layer_count) {
-    return Error("pp_division", absl::StrCat("must add up to the ", layer_count,
+  if (sum != layer_count()) {
+    return Error("pp_division", absl::StrCat("must add up to the ", layer_count(),
                                              " transformer layers of the model, not to ", sum));
   }
   return sizes;
@@ -199,15 +207,13 @@ absl::StatusOr<Strategy> PlanReader::MakeStrategy(const std::string& field,
 }
 
 absl::Status PlanReader::CheckExperts() const {
-  const int layer_count = model_.layer_count() - 2;
-  PARPLAN_ASSIGN_OR_RETURN(const auto degrees,
-                           List("ep_sizes_enc", layer_count, 1, kMaxImportCount, 1));
+  PARPLAN_ASSIGN_OR_RETURN(const auto degrees, LayerList("ep_sizes_enc", 1, kMaxImportCount, 1));
   for (size_t i = 0; i < degrees.size(); ++i) {
     if (degrees[i] == 1) continue;
     return Error("ep_sizes_enc", absl::StrCat("spreads the experts of layer ", i, " over ",
                                               degrees[i], " ranks, which is not read here"));
   }
-  return List("tp_of_ep_sizes_enc", layer_count, 1, kMaxImportCount, 1).status();
+  return LayerList("tp_of_ep_sizes_enc", 1, kMaxImportCount, 1).status();
 }
 
 absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
@@ -227,7 +233,6 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
     }
   }
   Plan& plan = result.plan;
-  const int layer_count = model_.layer_count() - 2;
   PARPLAN_ASSIGN_OR_RETURN(plan.device_count, DeviceCount());
   PARPLAN_ASSIGN_OR_RETURN(const int stage_count, Number("pp_deg", 1, std::nullopt));
   if (plan.device_count % stage_count != 0) {
@@ -266,14 +271,12 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
   sequence_parallel_ = options_.sequence_parallel.value_or(object_.contains("use_sp"));
 
   PARPLAN_ASSIGN_OR_RETURN(const auto degrees,
-                           List("tp_sizes_enc", layer_count, 1, plan.device_count, std::nullopt));
-  PARPLAN_ASSIGN_OR_RETURN(const auto consecutive,
-                           List("tp_consecutive_flags", layer_count, 0, 1, 1));
-  PARPLAN_ASSIGN_OR_RETURN(const auto sharded,
-                           List("dp_types_enc", layer_count, 0, 1, std::nullopt));
-  PARPLAN_ASSIGN_OR_RETURN(const auto recompute, List("checkpoint", layer_count, 0, 1, 0));
-  PARPLAN_ASSIGN_OR_RETURN(const auto ulysses, List("use_sp", layer_count, 0, 1, 0));
-  PARPLAN_ASSIGN_OR_RETURN(const auto context, List("cp_sizes_enc", layer_count, 1, 1 << 16, 1));
+                           LayerList("tp_sizes_enc", 1, plan.device_count, std::nullopt));
+  PARPLAN_ASSIGN_OR_RETURN(const auto consecutive, LayerList("tp_consecutive_flags", 0, 1, 1));
+  PARPLAN_ASSIGN_OR_RETURN(const auto sharded, LayerList("dp_types_enc", 0, 1, std::nullopt));
+  PARPLAN_ASSIGN_OR_RETURN(const auto recompute, LayerList("checkpoint", 0, 1, 0));
+  PARPLAN_ASSIGN_OR_RETURN(const auto ulysses, LayerList("use_sp", 0, 1, 0));
+  PARPLAN_ASSIGN_OR_RETURN(const auto context, LayerList("cp_sizes_enc", 1, 1 << 16, 1));
   PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_context, Number("vcp", 1, 1));
   PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_degree, Number("vtp", 1, 1));
   PARPLAN_ASSIGN_OR_RETURN(const int vocabulary_ulysses, Number("vsp", 0, 0));

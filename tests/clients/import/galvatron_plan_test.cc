@@ -94,6 +94,8 @@ TEST(ImportGalvatronPlan, ErrorsNameFileAndField) {
   refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,x", )" + rest + "}", "whole numbers");
   refuse(R"({"pp_deg": 2, "tp_sizes_enc": "1,1", "pp_division": "2,2", )" + rest + "}",
          "must add up to the 2");
+  refuse(R"({"pp_deg": 2, "tp_sizes_enc": "1,1", "pp_division": "1,1,0", )" + rest + "}",
+         "pp_division: must have 2 entries, one for each stage; it has 3");
   refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,1", "cp_sizes_enc": "3,1", )" + rest + "}",
          "beside context degree 3");
   refuse(R"({"pp_deg": 1, "tp_sizes_enc": "2,1", "use_sp": "1,0", "cp_sizes_enc": "2,1", )" + rest +
