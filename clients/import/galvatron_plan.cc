@@ -18,6 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr Reason kPlanReason = Reason::kSpecInvalid;
+constexpr char kExpertDegrees[] = "tp_of_ep_sizes_enc";
 
 bool IsEmbedding(LayerKind kind) {
   return kind == LayerKind::kEmbedding || kind == LayerKind::kPatchEmbedding;
@@ -55,7 +56,11 @@ class PlanReader {
   }
   absl::StatusOr<int> DeviceCount() const;
   // Refuses experts that are spread over ranks.
-  absl::Status CheckExperts() const;
+  absl::Status CheckExpertRanks() const;
+  // Refuses a transformer layer, counted from 0, whose experts are divided over another number of
+  // ranks than the rest of the layer, `degree`. Layers without experts pass, as do all if the file
+  // does not say how experts are divided.
+  absl::Status CheckExpertDegree(int layer, int expert_degree, int degree);
   absl::StatusOr<std::vector<int>> StageSizes(int stage_count) const;
   // The values of one layer in the file.
   struct LayerEntry {
@@ -84,6 +89,8 @@ class PlanReader {
   ShardingLevel default_level_ = ShardingLevel::kNone;
   bool sequence_parallel_ = false;
   bool approximated_ = false;
+  // Whether experts are divided and the file does not say how.
+  bool lacks_expert_degrees_ = false;
 };
 
 absl::StatusOr<int> PlanReader::Number(const char* key, int minimum,
@@ -206,14 +213,26 @@ absl::StatusOr<Strategy> PlanReader::MakeStrategy(const std::string& field,
   return strategy;
 }
 
-absl::Status PlanReader::CheckExperts() const {
+absl::Status PlanReader::CheckExpertRanks() const {
   PARPLAN_ASSIGN_OR_RETURN(const auto degrees, LayerList("ep_sizes_enc", 1, kMaxImportCount, 1));
   for (size_t i = 0; i < degrees.size(); ++i) {
     if (degrees[i] == 1) continue;
     return Error("ep_sizes_enc", absl::StrCat("spreads the experts of layer ", i, " over ",
                                               degrees[i], " ranks, which is not read here"));
   }
-  return LayerList("tp_of_ep_sizes_enc", 1, kMaxImportCount, 1).status();
+  return absl::OkStatus();
+}
+
+absl::Status PlanReader::CheckExpertDegree(int layer, int expert_degree, int degree) {
+  if (!model_.layer(layer + 1).has_experts() || expert_degree == degree) return absl::OkStatus();
+  if (!object_.contains(kExpertDegrees)) {
+    lacks_expert_degrees_ = true;
+    return absl::OkStatus();
+  }
+  return Error(absl::StrCat(kExpertDegrees, "[", layer, "]"),
+               absl::StrCat("divides experts over ", expert_degree,
+                            " ranks, where tensor parallelism divides the rest of the layer over ",
+                            degree, "; this is not read here"));
 }
 
 absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
@@ -224,7 +243,7 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
       "global_bsz", "chunks",       "pp_division",          "checkpoint",
       "vsp",        "vtp",          "pipeline_type",        "default_dp_type",
       "use_sp",     "embed_sdp",    "world_size",           "cp_sizes_enc",
-      "vcp",        "vocab_sdp",    "ep_sizes_enc",         "tp_of_ep_sizes_enc"};
+      "vcp",        "vocab_sdp",    "ep_sizes_enc",         kExpertDegrees};
   GalvatronPlanImport result;
   for (const auto& [key, value] : object_.items()) {
     if (std::find(std::begin(kKnownKeys), std::end(kKnownKeys), key) == std::end(kKnownKeys)) {
@@ -286,7 +305,9 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
   if (object_.contains("embed_sdp") && (embedding_sharded != 0) != (vocabulary_sharded != 0)) {
     return Error("vocab_sdp", "contradicts embed_sdp");
   }
-  PARPLAN_RETURN_IF_ERROR(CheckExperts());
+  PARPLAN_RETURN_IF_ERROR(CheckExpertRanks());
+  PARPLAN_ASSIGN_OR_RETURN(const auto expert_degrees,
+                           LayerList(kExpertDegrees, 1, kMaxImportCount, 1));
   PARPLAN_ASSIGN_OR_RETURN(const Strategy ends,
                            MakeStrategy("vtp", {.degree = vocabulary_degree,
                                                 .context = vocabulary_context,
@@ -309,10 +330,17 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
                                              .consecutive = consecutive[layer] != 0,
                                              .sharded = sharded[layer] != 0,
                                              .recompute = recompute[layer] != 0}));
+      PARPLAN_RETURN_IF_ERROR(
+          CheckExpertDegree(layer, expert_degrees[layer], strategy.tensor_parallel_degree));
       AppendLayer(model_, layer + 1, strategy, &stage);
     }
     if (i == stage_count - 1) AppendLayer(model_, model_.layer_count() - 1, ends, &stage);
     plan.stages.push_back(std::move(stage));
+  }
+  if (lacks_expert_degrees_) {
+    result.notes.push_back(absl::StrCat(file_.name, ": ", kExpertDegrees,
+                                        " is missing; experts are taken as divided like the rest "
+                                        "of their layers, which Galvatron would leave whole"));
   }
   if (approximated_) {
     result.notes.push_back(
