@@ -18,11 +18,16 @@ namespace {
 using nlohmann::json;
 
 constexpr Reason kPlanReason = Reason::kSpecInvalid;
+// Longest quotation in an error, in bytes; longer texts are cut.
+constexpr size_t kMaxQuoted = 40;
 constexpr char kExpertDegrees[] = "tp_of_ep_sizes_enc";
 
 bool IsEmbedding(LayerKind kind) {
   return kind == LayerKind::kEmbedding || kind == LayerKind::kPatchEmbedding;
 }
+
+// Returns the name of one entry of a list.
+std::string EntryField(const char* key, size_t index) { return absl::StrCat(key, "[", index, "]"); }
 
 absl::Status CheckModelEnds(const ModelSpec& model) {
   if (model.layer_count() >= 3 && IsEmbedding(model.layer(0).kind) &&
@@ -62,8 +67,11 @@ class PlanReader {
   // does not say how experts are divided.
   absl::Status CheckExpertDegree(int layer, int expert_degree, int degree);
   absl::StatusOr<std::vector<int>> StageSizes(int stage_count) const;
-  // The values of one layer in the file.
+  // The values of one layer in the file, and the fields that have its degrees.
   struct LayerEntry {
+    std::string degree_field;
+    std::string context_field;
+    std::string ulysses_field;
     int degree = 1;
     int context = 1;
     bool ulysses = false;
@@ -71,7 +79,7 @@ class PlanReader {
     bool sharded = false;
     bool recompute = false;
   };
-  absl::StatusOr<Strategy> MakeStrategy(const std::string& field, const LayerEntry& entry);
+  absl::StatusOr<Strategy> MakeStrategy(const LayerEntry& entry);
   absl::Status Error(absl::string_view field, absl::string_view rule) const {
     return ImportError(kPlanReason, file_.name, field, rule);
   }
@@ -115,13 +123,16 @@ absl::StatusOr<std::vector<int>> PlanReader::List(const char* key, absl::string_
     for (absl::string_view part : absl::StrSplit(text, ',')) {
       int value = 0;
       if (!absl::SimpleAtoi(part, &value)) {
-        return Error(key, "must be whole numbers with commas between them");
+        return Error(EntryField(key, values.size()),
+                     absl::StrCat("is `", part.substr(0, kMaxQuoted),
+                                  "`; the text must be whole numbers with commas between them"));
       }
       values.push_back(value);
     }
   } else if (found->is_array()) {
     for (const json& entry : *found) {
-      PARPLAN_ASSIGN_OR_RETURN(const int value, ReadCount(entry, 0, kPlanReason, file_.name, key));
+      PARPLAN_ASSIGN_OR_RETURN(const int value, ReadCount(entry, 0, kPlanReason, file_.name,
+                                                          EntryField(key, values.size())));
       values.push_back(value);
     }
   } else {
@@ -131,9 +142,10 @@ absl::StatusOr<std::vector<int>> PlanReader::List(const char* key, absl::string_
     return Error(key, absl::StrCat("must have ", size, " entries, one for each ", owner,
                                    "; it has ", values.size()));
   }
-  for (int value : values) {
-    if (value < minimum || value > maximum) {
-      return Error(key, absl::StrCat("must have values from ", minimum, " to ", maximum));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] < minimum || values[i] > maximum) {
+      return Error(EntryField(key, i),
+                   absl::StrCat("is ", values[i], "; must be from ", minimum, " to ", maximum));
     }
   }
   return values;
@@ -171,22 +183,27 @@ absl::StatusOr<std::vector<int>> PlanReader::StageSizes(int stage_count) const {
   return sizes;
 }
 
-absl::StatusOr<Strategy> PlanReader::MakeStrategy(const std::string& field,
-                                                  const LayerEntry& entry) {
-  if (int64_t{entry.degree} * entry.context > width_ ||
-      width_ % (entry.degree * entry.context) != 0) {
-    return Error(
-        field, absl::StrCat(
-                   "is ", entry.degree,
-                   entry.context > 1 ? absl::StrCat(" beside context degree ", entry.context) : "",
-                   ", which does not divide the ", width_, " devices of a stage"));
+absl::StatusOr<Strategy> PlanReader::MakeStrategy(const LayerEntry& entry) {
+  if (width_ % entry.degree != 0) {
+    return Error(entry.degree_field,
+                 absl::StrCat("is ", entry.degree, ", which does not divide the ", width_,
+                              " devices of a stage"));
+  }
+  if (width_ / entry.degree % entry.context != 0) {
+    return Error(entry.context_field,
+                 absl::StrCat("is ", entry.context, ", which does not divide the ",
+                              width_ / entry.degree, " devices that ", entry.degree_field, " ",
+                              entry.degree, " leaves of the ", width_, " of a stage"));
   }
   const bool ulysses = entry.ulysses && entry.degree > 1;
   if (ulysses && entry.context > 1) {
-    return Error(field, "is Ulysses beside context parallelism, which parplan does not have");
+    return Error(entry.ulysses_field,
+                 absl::StrCat("is Ulysses beside context parallelism (", entry.context_field, " ",
+                              entry.context, "), which parplan does not have"));
   }
   if (ulysses && !entry.consecutive) {
-    return Error(field, "is Ulysses over strided devices, which parplan does not have");
+    return Error(entry.ulysses_field,
+                 "is Ulysses over strided devices, which parplan does not have");
   }
   Strategy strategy;
   strategy.context_parallel_degree = entry.context;
@@ -217,8 +234,9 @@ absl::Status PlanReader::CheckExpertRanks() const {
   PARPLAN_ASSIGN_OR_RETURN(const auto degrees, LayerList("ep_sizes_enc", 1, kMaxImportCount, 1));
   for (size_t i = 0; i < degrees.size(); ++i) {
     if (degrees[i] == 1) continue;
-    return Error("ep_sizes_enc", absl::StrCat("spreads the experts of layer ", i, " over ",
-                                              degrees[i], " ranks, which is not read here"));
+    return Error(EntryField("ep_sizes_enc", i),
+                 absl::StrCat("spreads the experts of layer ", i, " over ", degrees[i],
+                              " ranks, which is not read here"));
   }
   return absl::OkStatus();
 }
@@ -229,7 +247,7 @@ absl::Status PlanReader::CheckExpertDegree(int layer, int expert_degree, int deg
     lacks_expert_degrees_ = true;
     return absl::OkStatus();
   }
-  return Error(absl::StrCat(kExpertDegrees, "[", layer, "]"),
+  return Error(EntryField(kExpertDegrees, layer),
                absl::StrCat("divides experts over ", expert_degree,
                             " ranks, where tensor parallelism divides the rest of the layer over ",
                             degree, "; this is not read here"));
@@ -263,12 +281,15 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
   PARPLAN_ASSIGN_OR_RETURN(const int chunks, Number("chunks", 1, std::nullopt));
   plan.micro_batch_count = options_.micro_batch_count > 0 ? options_.micro_batch_count : chunks;
   if (plan.global_batch_size % plan.micro_batch_count != 0) {
+    const std::string rule =
+        absl::StrCat("is ", plan.micro_batch_count, ", which does not divide global_bsz ",
+                     plan.global_batch_size, "; micro-batches must be equal, ");
+    if (options_.micro_batch_count > 0) {
+      return FieldError(kPlanReason, "--galvatron-micro-batches",
+                        absl::StrCat(rule, "give a number that divides it"));
+    }
     return Error("chunks",
-                 absl::StrCat("is ", plan.micro_batch_count, ", which does not divide global_bsz ",
-                              plan.global_batch_size,
-                              "; micro-batches must be equal, "
-                              "give another number with "
-                              "--galvatron-micro-batches"));
+                 absl::StrCat(rule, "give another number with --galvatron-micro-batches"));
   }
 
   const std::string schedule =
@@ -308,11 +329,13 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
   PARPLAN_RETURN_IF_ERROR(CheckExpertRanks());
   PARPLAN_ASSIGN_OR_RETURN(const auto expert_degrees,
                            LayerList(kExpertDegrees, 1, kMaxImportCount, 1));
-  PARPLAN_ASSIGN_OR_RETURN(const Strategy ends,
-                           MakeStrategy("vtp", {.degree = vocabulary_degree,
-                                                .context = vocabulary_context,
-                                                .ulysses = vocabulary_ulysses != 0,
-                                                .sharded = vocabulary_sharded != 0}));
+  PARPLAN_ASSIGN_OR_RETURN(const Strategy ends, MakeStrategy({.degree_field = "vtp",
+                                                              .context_field = "vcp",
+                                                              .ulysses_field = "vsp",
+                                                              .degree = vocabulary_degree,
+                                                              .context = vocabulary_context,
+                                                              .ulysses = vocabulary_ulysses != 0,
+                                                              .sharded = vocabulary_sharded != 0}));
 
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<int> sizes, StageSizes(stage_count));
   int layer = 0;  // of the transformer layers
@@ -323,8 +346,10 @@ absl::StatusOr<GalvatronPlanImport> PlanReader::Read() {
     if (i == 0) AppendLayer(model_, 0, ends, &stage);
     for (int end = layer + sizes[i]; layer < end; ++layer) {
       PARPLAN_ASSIGN_OR_RETURN(const Strategy strategy,
-                               MakeStrategy(absl::StrCat("tp_sizes_enc[", layer, "]"),
-                                            {.degree = degrees[layer],
+                               MakeStrategy({.degree_field = EntryField("tp_sizes_enc", layer),
+                                             .context_field = EntryField("cp_sizes_enc", layer),
+                                             .ulysses_field = EntryField("use_sp", layer),
+                                             .degree = degrees[layer],
                                              .context = context[layer],
                                              .ulysses = ulysses[layer] != 0,
                                              .consecutive = consecutive[layer] != 0,
