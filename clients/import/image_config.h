@@ -24,10 +24,10 @@ namespace parplan {
 absl::StatusOr<ModelFacts> ReadVit(absl::string_view family, bool counts_all_parameters,
                                    ConfigFields& config);
 
-// Reads Swin's stages as a run each, every one of half as many patches a side and twice the width
-// of the one before, rounded down; stages that would have no patch are left out without a note.
-// Attention within windows is read with `counts_all_parameters` only. Defaults and errors are as
-// above, and windows are 7 patches wide; parts that are not priced are named in `notes`.
+// Reads Swin's stages as a run each, every one of half as many patches a side, rounded up as its
+// merging of patches pads, and twice the width of the one before. Attention within windows is read
+// with `counts_all_parameters` only. Defaults and errors are as above, and windows are 7 patches
+// wide; parts that are not priced are named in `notes`.
 absl::StatusOr<ModelFacts> ReadSwin(bool counts_all_parameters, ConfigFields& config,
                                     std::vector<std::string>* notes);
 
