@@ -137,6 +137,10 @@ TEST(QuestionOf, KnowsTheWaysOfTrainersOnFsdp) {
   EXPECT_FALSE(titan.runtime.fused_elementwise);
   EXPECT_TRUE(question("torchtitan + torch.compile", "none").runtime.fused_elementwise);
   EXPECT_FALSE(question("torchtitan, no torch.compile", "none").runtime.fused_elementwise);
+  // A member of the section `model` counts more than the words of the framework.
+  EXPECT_FALSE(QuestionFor(With(With(GptRow(), "Megatron-LM", "torchtitan + torch.compile"),
+                                R"("heads": 16,)", R"("heads": 16, "compile": false,)"))
+                   .runtime.fused_elementwise);
   EXPECT_EQ(question("NeMo AutoModel", "none").runtime.runtime_id, "nemo-automodel");
   EXPECT_EQ(question("nanotron", "none").runtime.runtime_id, "nanotron");
   // Megatron's selective recomputation is of attention.
