@@ -114,6 +114,18 @@ const std::vector<ArgumentRule>& ReadRules() {
   return *rules;
 }
 
+// Returns whether a value leaves its feature off: false, 0 of a count (`mtp-num-layers`), an empty
+// text or list, and a window without limits, which Megatron writes as -1 to either side.
+bool IsOff(const nlohmann::json& value) {
+  if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_number()) return value.get<double>() == 0.0;
+  if (value.is_array()) {
+    return std::all_of(value.begin(), value.end(),
+                       [](const nlohmann::json& item) { return item == -1; });
+  }
+  return value.is_string() && (value == "" || value == "0");
+}
+
 // Reads the members of the row that are arguments of the model or the plan.
 absl::StatusOr<ArgumentList> ReadArgumentList(const RowFields& fields) {
   std::vector<std::string> words;
@@ -283,8 +295,7 @@ void ReadMegatronArguments(const RowFields& arguments, PublishedRun* run) {
   }
   for (const SwitchedFeature& feature : kSwitchedFeatures) {
     const nlohmann::json* value = arguments.Any({feature.argument});
-    const bool is_off = value == nullptr || (value->is_boolean() && !value->get<bool>());
-    if (!is_off) run->beyond.push_back(std::string(feature.reason));
+    if (value != nullptr && !IsOff(*value)) run->beyond.push_back(std::string(feature.reason));
   }
   const absl::StatusOr<ArgumentList> list = ReadArgumentList(arguments);
   absl::Status status = list.status();
