@@ -160,8 +160,9 @@ absl::StatusOr<ModelSpec> ModelOf(const PublishedRun& run, const RunRuntime& run
     PARPLAN_RETURN_IF_ERROR(Append(std::move(layer), &definitions, &runs));
   }
   for (int depth = 1; depth <= model.prediction_layer_count; ++depth) {
-    // A layer like the last ones.
-    LayerDefinition layer = Block(model, model.expert_count > 0, /*has_window=*/false);
+    // A layer like the last one (Megatron Core, get_gpt_mtp_block_spec), over all tokens.
+    LayerDefinition layer =
+        Block(model, HasExperts(model, model.layer_count - 1), /*has_window=*/false);
     layer.layer_definition_id = absl::StrCat("prediction-", depth);
     layer.prediction_depth = depth;
     layer.vocabulary_size = vocabulary_size;

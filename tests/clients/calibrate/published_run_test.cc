@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "clients/calibrate/run_problem.h"
 #include "tests/clients/calibrate/accuracy_samples.h"
 #include "tests/support/shared_data.h"
@@ -206,6 +207,27 @@ TEST(ReadPublishedRuns, ReadsHybridsByTheirPattern) {
   EXPECT_THAT(SkipReasonOf(With(row, "M*E-", "M*Q-")), HasSubstr("layer_pattern must consist of"));
   EXPECT_THAT(SkipReasonOf(With(row, R"("moe_ffn")", R"("moe_latent": 256, "moe_ffn")")),
               HasSubstr("narrower width"));
+  // Its pattern says nothing of such layers, which are no blocks of attention and experts.
+  EXPECT_THAT(SkipReasonOf(With(row, R"("moe_ffn")", R"("mtp_layers": 1, "moe_ffn")")),
+              HasSubstr("layers that predict further tokens are not said"));
+  EXPECT_EQ(SkipReasonOf(With(row, R"("moe_ffn")", R"("mtp_layers": 0, "moe_ffn")")), "");
+}
+
+// Megatron Core builds them by the specification of the last decoder layer.
+TEST(ReadPublishedRuns, LayersOfFurtherTokensAreLikeTheLastOne) {
+  const auto last_of = [](const char* interval) {
+    const RunQuestion question = *QuestionOf(RunOf(
+        With(GptRow(), R"("ffn": 4096,)",
+             absl::StrCat(R"("ffn": 4096, "swiglu": false, "experts": 4, "top_k": 2, "moe_ffn": 512,
+                        "mtp_layers": 1, "moe_layer_freq": )",
+                          interval, ","))));
+    return question.model->layer(3);
+  };
+  EXPECT_EQ(last_of("1").prediction_depth, 1);
+  EXPECT_TRUE(last_of("1").has_experts());
+  // The first of two layers has experts, the second none.
+  EXPECT_FALSE(last_of("2").has_experts());
+  EXPECT_EQ(last_of("2").feed_forward_size, 4096);
 }
 
 // Products of two counts have the limit of each: sanitizers would see them overflow.
