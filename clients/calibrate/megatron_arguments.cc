@@ -70,7 +70,8 @@ constexpr RenamedArgument kRenamedArguments[] = {{"encoder-seq-length", "seq-len
 
 // Counts that some releases write as 0 for none.
 bool MayBeZero(absl::string_view name) {
-  return name == "num-experts" || name == "moe-shared-expert-intermediate-size";
+  return name == "num-experts" || name == "moe-shared-expert-intermediate-size" ||
+         name == "mtp-num-layers";
 }
 
 // Returns the text of a value on a command line.
