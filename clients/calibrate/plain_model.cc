@@ -162,6 +162,19 @@ void ReadPlainModel(const RowFields& fields, const std::string& architecture, Pu
   model.head_size = fields.Count({"head_dim", "head_size", "kv_channels", "kv_dim"}, 1).value_or(0);
   ReadLatentAttention(fields, &model);
   model.prediction_layer_count = fields.Count({"mtp_layers"}, 0).value_or(0);
+  if (model.prediction_layer_count > 0 && !model.layer_pattern.empty()) {
+    const std::string parts = fields.Text({"mtp_pattern"}).value_or("");
+    model.prediction_has_experts = parts == "*E";
+    if (parts.empty()) {
+      run->beyond.push_back(
+          "the parts of a hybrid's layers that predict further tokens are not said");
+    } else if (parts != "*E" && parts != "*-") {
+      run->beyond.push_back(absl::StrCat("layers that predict further tokens of parts `", parts,
+                                         "` are not modelled"));
+    } else if (fields.Flag({"mtp_shared"}).value_or(false) && model.prediction_layer_count > 1) {
+      run->assumptions.push_back("each layer that predicts a further token has its own weights");
+    }
+  }
   model.attention_window = fields.Count({"window_size"}, 1).value_or(0);
   model.window_interval = fields.Count({"window_every"}, 1).value_or(1);
   if (const auto tied =

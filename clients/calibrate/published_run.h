@@ -56,6 +56,9 @@ struct PublishedModel {
   std::optional<StateSpace> state_space;
   // Layers behind the last one that each predict a further token.
   int prediction_layer_count = 0;
+  // Whether these have experts; of a model with a `layer_pattern` only, since others are like the
+  // last layer.
+  bool prediction_has_experts = false;
   // Whether weights are frozen, so that only adapters are trained.
   bool frozen = false;
   // Ranks of adapters beside the linear maps of attention, and of the feed-forward part; 0: none.

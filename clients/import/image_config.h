@@ -26,12 +26,11 @@ namespace parplan {
 absl::StatusOr<ModelFacts> ReadVit(absl::string_view family, bool counts_all_parameters,
                                    ConfigFields& config);
 
-// Reads Swin's stages as a run each, every one of half as many patches a side and twice the width
-// of the one before, rounded down; stages that would have no patch are left out without a note.
-// Attention within windows is read with `counts_all_parameters` only. Defaults and errors are as
-// above, but `use_swiglu_ffn` is not read, and windows are 7 patches wide if `window_size` is
-// absent; at most 8 stages are read. One note about the parts that are not priced is appended to
-// `notes`, which must not be null.
+// Reads Swin's stages as a run each, every one of half as many patches a side, rounded up as its
+// merging of patches pads, and twice the width of the one before. Attention within windows is read
+// with `counts_all_parameters` only. Defaults and errors are as above, but `use_swiglu_ffn` is not
+// read, and windows are 7 patches wide if `window_size` is absent; at most 8 stages are read. One
+// note about the parts that are not priced is appended to `notes`, which must not be null.
 absl::StatusOr<ModelFacts> ReadSwin(bool counts_all_parameters, ConfigFields& config,
                                     std::vector<std::string>* notes);
 
