@@ -171,9 +171,9 @@ void ReadPlainModel(const RowFields& fields, const std::string& architecture, Pu
     } else if (parts != "*E" && parts != "*-") {
       run->beyond.push_back(absl::StrCat("layers that predict further tokens of parts `", parts,
                                          "` are not modelled"));
-    } else if (fields.Flag({"mtp_shared"}).value_or(false) && model.prediction_layer_count > 1) {
-      run->assumptions.push_back("each layer that predicts a further token has its own weights");
     }
+    model.predictions_share_weights =
+        fields.Flag({"mtp_shared"}).value_or(false) && model.prediction_layer_count > 1;
   }
   model.attention_window = fields.Count({"window_size"}, 1).value_or(0);
   model.window_interval = fields.Count({"window_every"}, 1).value_or(1);

@@ -59,6 +59,8 @@ struct PublishedModel {
   // Whether these have experts; of a model with a `layer_pattern` only, since others are like the
   // last layer.
   bool prediction_has_experts = false;
+  // Whether several of them are one layer with the same weights, which no model here has.
+  bool predictions_share_weights = false;
   // Whether weights are frozen, so that only adapters are trained.
   bool frozen = false;
   // Ranks of adapters beside the linear maps of attention, and of the feed-forward part; 0: none.

@@ -305,6 +305,9 @@ absl::StatusOr<RunQuestion> QuestionOf(const PublishedRun& run) {
   PARPLAN_ASSIGN_OR_RETURN(question.plan, PlanOf(run, runtime, model, degrees, assumptions));
   FabricDescription fabric =
       FabricOf(run.hardware, device, degrees.devices_per_node, degrees.device_count, assumptions);
+  if (run.model.predictions_share_weights) {
+    assumptions->push_back("each layer that predicts a further token has weights of its own");
+  }
   if (run.offloaded_layer_count > 0) {
     assumptions->push_back("activations kept on the host are taken as kept on the device");
   }

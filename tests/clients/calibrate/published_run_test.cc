@@ -218,7 +218,12 @@ TEST(ReadPublishedRuns, ReadsHybridsByTheirPattern) {
              absl::StrCat(R"("mtp_layers": 1, "mtp_pattern": ")", pattern, R"(", "moe_ffn")"))));
     EXPECT_EQ(further.model->layer(5).prediction_depth, 1);
     EXPECT_EQ(further.model->layer(5).expert_count, expert_count);
+    EXPECT_THAT(further.assumptions, Not(Contains(HasSubstr("weights of its own"))));
   }
+  EXPECT_THAT(QuestionOf(RunOf(With(row, R"("moe_ffn")", R"("mtp_layers": 2, "mtp_pattern": "*E",
+                                    "mtp_shared": true, "moe_ffn")")))
+                  ->assumptions,
+              Contains(HasSubstr("weights of its own")));
   EXPECT_THAT(
       SkipReasonOf(With(row, R"("moe_ffn")", R"("mtp_layers": 1, "mtp_pattern": "M", "moe_ffn")")),
       HasSubstr("of parts `M` are not modelled"));
