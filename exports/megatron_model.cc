@@ -24,7 +24,8 @@ bool ExpertsDiffer(const LayerDefinition& a, const LayerDefinition& b) {
   return a.expert_count > 0 && b.expert_count > 0 &&
          (a.expert_count != b.expert_count || a.experts_per_token != b.experts_per_token ||
           a.expert_feed_forward_size != b.expert_feed_forward_size ||
-          a.shared_expert_feed_forward_size != b.shared_expert_feed_forward_size);
+          a.shared_expert_feed_forward_size != b.shared_expert_feed_forward_size ||
+          a.expert_latent_size != b.expert_latent_size);
 }
 
 // Returns the tokens that attention reads at most; 0 for the whole sequence.
@@ -162,6 +163,9 @@ void AddMegatronModel(const ModelSpec& model, const MegatronModel& layers,
     if (experts.shared_expert_feed_forward_size > 0) {
       arguments->Add("moe-shared-expert-intermediate-size",
                      experts.shared_expert_feed_forward_size);
+    }
+    if (experts.expert_latent_size > 0) {
+      arguments->Add("moe-latent-size", experts.expert_latent_size);
     }
     if (layers.dense != nullptr) arguments->Add("moe-layer-freq", PatternOf(layers.has_experts));
     arguments->Add("moe-token-dispatcher-type", "alltoall");

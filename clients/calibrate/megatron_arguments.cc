@@ -70,7 +70,8 @@ constexpr RenamedArgument kRenamedArguments[] = {{"encoder-seq-length", "seq-len
 
 // Counts that some releases write as 0 for none.
 bool MayBeZero(absl::string_view name) {
-  return name == "num-experts" || name == "moe-shared-expert-intermediate-size";
+  return name == "num-experts" || name == "moe-shared-expert-intermediate-size" ||
+         name == "mtp-num-layers";
 }
 
 // Returns the text of a value on a command line.
@@ -112,6 +113,18 @@ const std::vector<ArgumentRule>& ReadRules() {
     return read;
   }();
   return *rules;
+}
+
+// Returns whether a value leaves its feature off: false, 0 of a count (`mtp-num-layers`), an empty
+// text or list, and a window without limits, which Megatron writes as -1 to either side.
+bool IsOff(const nlohmann::json& value) {
+  if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_number()) return value.get<double>() == 0.0;
+  if (value.is_array()) {
+    return std::all_of(value.begin(), value.end(),
+                       [](const nlohmann::json& item) { return item == -1; });
+  }
+  return value.is_string() && (value == "" || value == "0");
 }
 
 // Reads the members of the row that are arguments of the model or the plan.
@@ -181,6 +194,7 @@ absl::Status SetModel(const ArgumentList& arguments, PublishedRun* run) {
   model.experts_per_token = sizes.mixture->experts_per_token;
   model.expert_feed_forward_size = sizes.mixture->expert_feed_forward_size;
   model.shared_expert_feed_forward_size = sizes.mixture->shared_expert_feed_forward_size;
+  model.expert_latent_size = sizes.mixture->expert_latent_size;
   SetExpertLayers(sizes.has_experts, run);
   return absl::OkStatus();
 }
@@ -283,8 +297,7 @@ void ReadMegatronArguments(const RowFields& arguments, PublishedRun* run) {
   }
   for (const SwitchedFeature& feature : kSwitchedFeatures) {
     const nlohmann::json* value = arguments.Any({feature.argument});
-    const bool is_off = value == nullptr || (value->is_boolean() && !value->get<bool>());
-    if (!is_off) run->beyond.push_back(std::string(feature.reason));
+    if (value != nullptr && !IsOff(*value)) run->beyond.push_back(std::string(feature.reason));
   }
   const absl::StatusOr<ArgumentList> list = ReadArgumentList(arguments);
   absl::Status status = list.status();

@@ -11,11 +11,11 @@ namespace parplan::accuracy {
 
 // Sets the values of `run`, whose id is set already, from `arguments` (names without leading
 // dashes); called by ReadPublishedRuns for rows whose `model.arch` is `megatron-args`. Faults of
-// `arguments` name the argument. Features that this reader does not read, though the
-// planner may have them (latent attention, products of 8 bits or fewer, Mamba layers, ...), are
-// appended to `run->beyond`. What the row says itself outside `model` is read later and counts
-// more. Precision and batch sizes are read too; an absent batch size is 0 (not said), not the
-// program's default.
+// `arguments` name the argument. Features that this reader does not read, though the planner may
+// have them (latent attention, products of 8 bits or fewer, Mamba layers, ...), are appended to
+// `run->beyond`, unless their value leaves them off: false, 0, empty, or a window of -1. What the
+// row says itself outside `model` is read later and counts more. Precision and batch sizes are read
+// too; an absent batch size is 0 (not said), not the program's default.
 //
 // Model, degrees, sharding and recomputation are read as `planctl import megatron` reads them
 // (clients/import/megatron_layers.h, megatron_degrees.h), with that program's defaults; members
@@ -24,11 +24,10 @@ namespace parplan::accuracy {
 // names `encoder-seq-length` and `use-custom-fsdp`, and what decides the attention kernel and the
 // precision of gradients. Experts that are padded to a capacity, and CUDA graphs of whole layers or
 // steps, are settings of the runtime. The id may also show features, for example `mamba`, or that
-// embedding and loss count as layers. If no
-// argument gives the vocabulary, it is GPT-2's 50,257, or 30,522 if the id has `bert`, which also
-// makes the model an encoder; there is dropout unless both rates are 0. `num-layers`,
-// `hidden-size`, `num-attention-heads` and `seq-length` must be there. After a fault the rest of
-// `run` is not set.
+// embedding and loss count as layers. If no argument gives the vocabulary, it is GPT-2's 50,257, or
+// 30,522 if the id has `bert`, which also makes the model an encoder; there is dropout unless both
+// rates are 0. `num-layers`, `hidden-size`, `num-attention-heads` and `seq-length` must be there.
+// After a fault the rest of `run` is not set.
 void ReadMegatronArguments(const RowFields& arguments, PublishedRun* run);
 
 }  // namespace parplan::accuracy

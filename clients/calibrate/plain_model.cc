@@ -67,6 +67,7 @@ void ReadExperts(const RowFields& fields, PublishedModel* model) {
             .value_or(model->feed_forward_size);
     model->shared_expert_feed_forward_size =
         fields.Count({"shared_expert_ffn", "moe_shared_ffn", "shared_ffn"}, 0).value_or(0);
+    model->expert_latent_size = fields.Count({"moe_latent", "moe_latent_size"}, 0).value_or(0);
     model->dense_layer_count =
         fields.Count({"dense_layers", "first_dense_layers", "first_k_dense"}, 0).value_or(0);
     model->expert_layer_interval = fields.Count({"moe_layer_freq", "moe_interval"}, 1).value_or(1);
@@ -104,9 +105,6 @@ void ReadPattern(const RowFields& fields, PublishedRun* run) {
   }
   model.layer_pattern = pattern;
   model.layer_count = static_cast<int>(pattern.size());
-  if (fields.Has({"moe_latent"})) {
-    run->beyond.push_back("experts of a narrower width than the layers' are not modelled");
-  }
   if (!absl::StrContains(pattern, 'M')) return;
   StateSpace space;
   space.kind = StateSpaceKind::kDual;
@@ -164,6 +162,19 @@ void ReadPlainModel(const RowFields& fields, const std::string& architecture, Pu
   model.head_size = fields.Count({"head_dim", "head_size", "kv_channels", "kv_dim"}, 1).value_or(0);
   ReadLatentAttention(fields, &model);
   model.prediction_layer_count = fields.Count({"mtp_layers"}, 0).value_or(0);
+  if (model.prediction_layer_count > 0 && !model.layer_pattern.empty()) {
+    const std::string parts = fields.Text({"mtp_pattern"}).value_or("");
+    model.prediction_has_experts = parts == "*E";
+    if (parts.empty()) {
+      run->beyond.push_back(
+          "the parts of a hybrid's layers that predict further tokens are not said");
+    } else if (parts != "*E" && parts != "*-") {
+      run->beyond.push_back(absl::StrCat("layers that predict further tokens of parts `", parts,
+                                         "` are not modelled"));
+    }
+    model.predictions_share_weights =
+        fields.Flag({"mtp_shared"}).value_or(false) && model.prediction_layer_count > 1;
+  }
   model.attention_window = fields.Count({"window_size"}, 1).value_or(0);
   model.window_interval = fields.Count({"window_every"}, 1).value_or(1);
   if (const auto tied =

@@ -217,6 +217,7 @@ void ReadRow(const RowFields& fields, PublishedRun* run) {
   run->split = fields.Text({"split"}).value_or("");
   run->framework = fields.Text({"framework"}).value_or("");
   run->note = fields.Text({"note"}).value_or("");
+  ReadRuntimeWords(run);
   const RowFields hardware = fields.Section("hardware");
   ReadHardware(hardware, &run->hardware);
   const RowFields model = fields.Section("model");

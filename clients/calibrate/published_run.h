@@ -39,11 +39,12 @@ struct PublishedModel {
   bool tied_embedding = true;
   // Whether there is a learned table of positions in addition to that of words (GPT, BERT).
   bool learned_positions = false;
-  // The next four are those of a mixture of experts; 0 if there is none.
+  // The next five are those of a mixture of experts; 0 if there is none.
   int expert_count = 0;
   int experts_per_token = 0;
   int expert_feed_forward_size = 0;
   int shared_expert_feed_forward_size = 0;
+  int expert_latent_size = 0;
   // Layers with experts: from `dense_layer_count` on, each `expert_layer_interval`-th.
   int dense_layer_count = 0;
   int expert_layer_interval = 1;
@@ -55,6 +56,11 @@ struct PublishedModel {
   std::optional<StateSpace> state_space;
   // Layers behind the last one that each predict a further token.
   int prediction_layer_count = 0;
+  // Whether these have experts; of a model with a `layer_pattern` only, since others are like the
+  // last layer.
+  bool prediction_has_experts = false;
+  // Whether several of them are one layer with the same weights, which no model here has.
+  bool predictions_share_weights = false;
   // Whether weights are frozen, so that only adapters are trained.
   bool frozen = false;
   // Ranks of adapters beside the linear maps of attention, and of the feed-forward part; 0: none.

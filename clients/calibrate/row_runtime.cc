@@ -73,6 +73,21 @@ void ReadAdapters(const RowFields& fields, PublishedRun* run) {
 
 }  // namespace
 
+void ReadRuntimeWords(PublishedRun* run) {
+  for (const std::string& text : {run->framework, run->note}) {
+    const std::string lower = absl::AsciiStrToLower(text);
+    if (absl::StrContains(lower, "no torch.compile") ||
+        absl::StrContains(lower, "without torch.compile")) {
+      run->runtime.compiled = false;
+    } else if (absl::StrContains(lower, "torch.compile") || absl::StrContains(lower, "compiled")) {
+      run->runtime.compiled = true;
+    }
+    if (absl::StrContains(lower, "async tp") || absl::StrContains(lower, "asynctp")) {
+      run->runtime.overlap_tensor_parallel = true;
+    }
+  }
+}
+
 void ReadRuntime(const RowFields& fields, PublishedRun* run) {
   if (const auto kernel = fields.Text({"attention", "attn", "attn_impl", "attention_backend"})) {
     const std::string lower = absl::AsciiStrToLower(*kernel);
@@ -95,18 +110,6 @@ void ReadRuntime(const RowFields& fields, PublishedRun* run) {
   }
   if (const auto flash = fields.Flag({"flash_attention", "flash_attn"})) {
     run->runtime.attention_kernel = *flash ? AttentionKernel::kFlash : AttentionKernel::kUnfused;
-  }
-  for (const std::string& text : {run->framework, run->note}) {
-    const std::string lower = absl::AsciiStrToLower(text);
-    if (absl::StrContains(lower, "no torch.compile") ||
-        absl::StrContains(lower, "without torch.compile")) {
-      run->runtime.compiled = false;
-    } else if (absl::StrContains(lower, "torch.compile") || absl::StrContains(lower, "compiled")) {
-      run->runtime.compiled = true;
-    }
-    if (absl::StrContains(lower, "async tp") || absl::StrContains(lower, "asynctp")) {
-      run->runtime.overlap_tensor_parallel = true;
-    }
   }
   if (const auto compiled = fields.Flag({"compile", "torch_compile"})) {
     run->runtime.compiled = *compiled;

@@ -1,5 +1,5 @@
 // Settings of the runtime in a row of published runs, apart from its name. `ReadPublishedRuns`
-// calls these functions once for a new run. A member of a wrong type, or a `memory_view` that is
+// calls these functions for a new run. A member of a wrong type, or a `memory_view` that is
 // not known, is a fault of `fields` (row_fields.h) and reads as absent.
 
 #ifndef PARPLAN_CLIENTS_CALIBRATE_ROW_RUNTIME_H_
@@ -11,10 +11,12 @@
 namespace parplan::accuracy {
 
 // Sets members of `run->runtime` from words of `run->framework` and `run->note`, which must be set
-// already, and then from members of `fields`, which count more. Words for attention kernels that
-// are not known leave the default. Called by ReadPublishedRuns for the section `model` of a row,
-// unless that has Megatron's arguments, and then for the row itself: what the row says, and the
-// words once more, replace what `model` says.
+// already. Members of the row count more, so it is called before they are read.
+void ReadRuntimeWords(PublishedRun* run);
+
+// Sets members of `run->runtime` from members of `fields`. Words for attention kernels that are not
+// known leave the default. Called for the section `model` of a row, unless that has Megatron's
+// arguments, and then for the row itself, which replaces what `model` says.
 void ReadRuntime(const RowFields& fields, PublishedRun* run);
 
 // Reads the list `notes` into `run->runtime`: phrases such as `cuda graphs: full_iteration` of a

@@ -1,11 +1,14 @@
 #include "clients/calibrate/run_model.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "clients/import/model_facts.h"
 
@@ -69,6 +72,7 @@ void SetFeedForward(const PublishedModel& model, bool with_experts, LayerDefinit
     layer->experts_per_token = model.experts_per_token;
     layer->expert_feed_forward_size = model.expert_feed_forward_size;
     layer->shared_expert_feed_forward_size = model.shared_expert_feed_forward_size;
+    layer->expert_latent_size = model.expert_latent_size;
   } else {
     layer->feed_forward_size = model.feed_forward_size;
   }
@@ -139,7 +143,64 @@ absl::Status Append(LayerDefinition layer, std::vector<LayerDefinition>* definit
   return absl::OkStatus();
 }
 
+absl::string_view FeedForwardName(FeedForwardKind kind) {
+  switch (kind) {
+    case FeedForwardKind::kNone:
+    case FeedForwardKind::kAbsent:
+      return "none";
+    case FeedForwardKind::kGelu:
+      return "gelu";
+    case FeedForwardKind::kSwiglu:
+      return "swiglu";
+  }
+  return "";
+}
+
 }  // namespace
+
+std::string ModelKey(const PublishedModel& model) {
+  const int heads = model.attention_head_count;
+  std::vector<std::string> parts = {
+      absl::StrCat(model.layer_count, "x", model.hidden_size),
+      absl::StrCat("heads ", heads, "/",
+                   model.key_value_head_count > 0 ? model.key_value_head_count : heads),
+      absl::StrCat("ffn ", model.feed_forward_size, " ", FeedForwardName(model.feed_forward_kind)),
+      absl::StrCat("experts ", model.expert_count, "/", model.experts_per_token),
+      absl::StrCat("seq ", model.sequence_length),
+      absl::StrCat("vocab ", model.vocabulary_size, model.tied_embedding ? " tied" : "",
+                   model.learned_positions ? " with positions" : "")};
+  // Parts that few models have.
+  const auto add = [&parts](const auto&... words) { parts.push_back(absl::StrCat(words...)); };
+  if (model.encoder) add("encoder");
+  if (model.head_size > 0 && int64_t{model.head_size} * heads != model.hidden_size) {
+    add("head size ", model.head_size);
+  }
+  if (model.expert_count > 0) {
+    add("expert ffn ", model.expert_feed_forward_size, "/", model.shared_expert_feed_forward_size,
+        " from ", model.dense_layer_count, " every ", model.expert_layer_interval);
+    if (model.expert_latent_size > 0) add("expert latent ", model.expert_latent_size);
+  }
+  if (model.latent_attention.has_value()) {
+    const LatentAttention& latent = *model.latent_attention;
+    add("latent ", latent.query_rank, "/", latent.key_value_rank, "/", latent.rotary_head_size, "/",
+        latent.value_head_size);
+  }
+  if (!model.layer_pattern.empty()) add("pattern ", model.layer_pattern);
+  if (model.state_space.has_value()) {
+    // The other sizes are the same for all rows.
+    const StateSpace& space = *model.state_space;
+    add("state space ", space.inner_size, "/", space.state_size, "/", space.head_count, "/",
+        space.group_count);
+  }
+  if (model.prediction_layer_count > 0) add("predicts ", model.prediction_layer_count, " more");
+  if (model.frozen) {
+    add("adapters ", model.attention_adapter_rank, "/", model.feed_forward_adapter_rank);
+  }
+  if (model.attention_window > 0) {
+    add("window ", model.attention_window, " every ", model.window_interval);
+  }
+  return absl::StrJoin(parts, ", ");
+}
 
 absl::StatusOr<ModelSpec> ModelOf(const PublishedRun& run, const RunRuntime& runtime) {
   const PublishedModel& model = run.model;
@@ -160,8 +221,10 @@ absl::StatusOr<ModelSpec> ModelOf(const PublishedRun& run, const RunRuntime& run
     PARPLAN_RETURN_IF_ERROR(Append(std::move(layer), &definitions, &runs));
   }
   for (int depth = 1; depth <= model.prediction_layer_count; ++depth) {
-    // A layer like the last ones.
-    LayerDefinition layer = Block(model, model.expert_count > 0, /*has_window=*/false);
+    // A layer like the last one (Megatron Core, get_gpt_mtp_block_spec), over all tokens.
+    const bool with_experts = model.layer_pattern.empty() ? HasExperts(model, model.layer_count - 1)
+                                                          : model.prediction_has_experts;
+    LayerDefinition layer = Block(model, with_experts, /*has_window=*/false);
     layer.layer_definition_id = absl::StrCat("prediction-", depth);
     layer.prediction_depth = depth;
     layer.vocabulary_size = vocabulary_size;

@@ -4,6 +4,8 @@
 #ifndef PARPLAN_CLIENTS_CALIBRATE_RUN_MODEL_H_
 #define PARPLAN_CLIENTS_CALIBRATE_RUN_MODEL_H_
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "clients/calibrate/published_run.h"
 #include "clients/calibrate/run_runtime.h"
@@ -18,6 +20,10 @@ namespace parplan::accuracy {
 // REQUIRES, unchecked: `run` is one of `ReadPublishedRuns`, and its tensor-parallel degree is at
 // most `kMaxDeviceCount` (planner/model/planning_problem.h).
 absl::StatusOr<ModelSpec> ModelOf(const PublishedRun& run, const RunRuntime& runtime);
+
+// Returns a text for readers that is equal for models which differ in nothing but their name, and
+// different otherwise. A size that is left out and one that says what then counts give the same.
+std::string ModelKey(const PublishedModel& model);
 
 }  // namespace parplan::accuracy
 

@@ -284,14 +284,8 @@ absl::Status CheckDegrees(const PublishedModel& model, const Degrees& degrees) {
 }
 
 std::string JobKey(const PublishedRun& run, const RunQuestion& question) {
-  const PublishedModel& model = run.model;
   return absl::StrJoin(
-      {run.source, absl::StrCat(model.layer_count, "x", model.hidden_size),
-       absl::StrCat("heads ", model.attention_head_count, "/", model.key_value_head_count),
-       absl::StrCat("ffn ", model.feed_forward_size),
-       absl::StrCat("experts ", model.expert_count, "/", model.experts_per_token),
-       absl::StrCat("seq ", model.sequence_length), absl::StrCat("vocab ", model.vocabulary_size),
-       run.precision,
+      {run.source, ModelKey(run.model), run.precision,
        absl::StrCat(question.plan.device_count, " ", question.hardware->device.device_id),
        absl::StrCat("gbs ", question.plan.global_batch_size)},
       ", ");
@@ -311,6 +305,9 @@ absl::StatusOr<RunQuestion> QuestionOf(const PublishedRun& run) {
   PARPLAN_ASSIGN_OR_RETURN(question.plan, PlanOf(run, runtime, model, degrees, assumptions));
   FabricDescription fabric =
       FabricOf(run.hardware, device, degrees.devices_per_node, degrees.device_count, assumptions);
+  if (run.model.predictions_share_weights) {
+    assumptions->push_back("each layer that predicts a further token has weights of its own");
+  }
   if (run.offloaded_layer_count > 0) {
     assumptions->push_back("activations kept on the host are taken as kept on the device");
   }

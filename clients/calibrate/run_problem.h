@@ -40,9 +40,8 @@ struct RunQuestion {
   MemoryView memory_view = MemoryView::kAllocatedMax;
   // Memory of a device that programs can allocate; a run that needs more fails.
   Bytes device_memory;
-  // Key of the job: equal for equal model, devices, batch, precision and source. Of the model it
-  // has the numbers of layers, heads and experts, hidden and feed-forward size, sequence and
-  // vocabulary; models that differ only in other sizes share it.
+  // Key of the job: equal for equal model (`ModelKey`), devices, batch, precision and source, and
+  // different otherwise.
   std::string job_key;
   // Key of the plan: equal for equal plans of one job.
   std::string plan_key;

@@ -154,6 +154,7 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   int shared_size = fields.Count({"shared_expert_intermediate_size", "shared_intermediate_size",
                                   "moe_shared_expert_intermediate_size"},
                                  0);
+  experts.latent_size = fields.Count({"moe_latent_size"}, 0);
   // How a shared expert is weighed that there is not.
   if (shared_count == 0 && shared_size == 0) fields.MarkRead("shared_moe_mode");
   ReadExpertLayers(fields, run.layer_count, experts);

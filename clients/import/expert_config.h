@@ -23,6 +23,8 @@ struct Experts {
   // Width of one expert, and of the shared ones together; 0 without.
   int size = 0;
   int shared_size = 0;
+  // Width of the vectors that experts read and return; 0 if that is the model's.
+  int latent_size = 0;
   // Width of the feed-forward part of all layers if the model has only a shared expert (`count` is
   // 0); else 0.
   int dense_size = 0;

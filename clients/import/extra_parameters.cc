@@ -169,7 +169,8 @@ int64_t BiasCount(const TransformerRunFacts& run, int attention_count, bool quer
   if (!feed_forward) return count;
   const int64_t maps = run.feed_forward_kind == v1::FEED_FORWARD_KIND_SWIGLU ? 2 : 1;
   if (run.expert_count == 0) return count + maps * run.feed_forward_size + run.hidden_size;
-  return count + run.expert_count * (maps * run.expert_feed_forward_size + run.hidden_size);
+  const int64_t width = run.expert_latent_size > 0 ? run.expert_latent_size : run.hidden_size;
+  return count + run.expert_count * (maps * run.expert_feed_forward_size + width);
 }
 
 }  // namespace parplan

@@ -43,15 +43,17 @@ struct GalvatronPlanImport {
 // after them. Both get the strategy of `vtp`, `vcp`, `vsp` and `embed_sdp` or `vocab_sdp` (absent:
 // degree 1) and are never recomputed. Absent keys mean what the releases without them did: without
 // `pp_division` the last stage also gets the layers that remain. Keys that are not known are noted
-// and ignored, whatever they say. The tensor degrees of experts (`tp_of_ep_sizes_enc`) are checked
-// to be numbers and then ignored without a note.
+// and ignored, whatever they say. The tensor degrees of experts (`tp_of_ep_sizes_enc`) must be
+// those of their layers; of layers without experts they are not read. If they are absent, experts
+// are taken as divided like their layers, and a note says so where that makes a difference.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID), for `model.layer_runs` if the model has other ends or no
 // layer between them; with file and field if the file is no strategy file, does not fit model or
 // devices, leaves the number of devices open, or has no counterpart here: Ulysses together with
 // context parallelism or over strided devices, micro-batches of unequal size, experts spread over
-// ranks. Heads, samples of a replica and memory are not checked: `CheckPlanStructure` checks
-// whether the plan answers a problem.
+// ranks or divided over another number of them than the rest of their layer. Heads, samples of a
+// replica and memory are not checked: `CheckPlanStructure` checks whether the plan answers a
+// problem.
 absl::StatusOr<GalvatronPlanImport> ImportGalvatronPlan(const NamedText& file,
                                                         const ModelSpec& model,
                                                         const GalvatronPlanOptions& options);

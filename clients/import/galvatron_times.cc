@@ -37,6 +37,14 @@ struct Pass {
 using PassKey = std::pair<int, std::vector<int>>;
 using Passes = std::map<PassKey, std::vector<Pass>>;
 
+// Returns the text behind the prefix of a time of the first release, which should be a width;
+// nothing for other keys.
+std::optional<absl::string_view> WidthText(absl::string_view key) {
+  if (absl::ConsumePrefix(&key, "fwd_time_hidden_")) return key;
+  if (absl::ConsumePrefix(&key, "fwd_time_embed_dim_")) return key;
+  return std::nullopt;
+}
+
 // Collects the times of one file; later keys never replace earlier ones.
 class TimeReader {
  public:
@@ -52,6 +60,10 @@ class TimeReader {
   void AddLayer(int type, int batch, int sequence, double value, bool differenced,
                 absl::string_view field);
   void Finish();
+  void NoteNoBatchSize(absl::string_view field) {
+    times_.notes.push_back(
+        absl::StrCat(file_.name, ": ", field, " says no batch size and was left out"));
+  }
 
   const NamedText& file_;
   Passes passes_;
@@ -78,16 +90,17 @@ void TimeReader::AddLayer(int type, int batch, int sequence, double value, bool 
 absl::Status TimeReader::ReadFirstRelease(const json& object, int hidden_size) {
   std::map<int, std::pair<std::string, const json*>> by_width;
   for (const auto& [key, value] : object.items()) {
-    absl::string_view rest = key;
-    if (!absl::ConsumePrefix(&rest, "fwd_time_hidden_") &&
-        !absl::ConsumePrefix(&rest, "fwd_time_embed_dim_")) {
-      continue;
-    }
+    const std::optional<absl::string_view> text = WidthText(key);
+    if (!text.has_value()) continue;
     int width = 0;
-    if (!absl::SimpleAtoi(rest, &width) || width < 1 || width > kMaxImportCount) {
+    if (!absl::SimpleAtoi(*text, &width) || width < 1 || width > kMaxImportCount) {
       return ImportError(kFileReason, file_.name, key, "must end in the width of the model");
     }
-    by_width[width] = {key, &value};
+    const auto [entry, is_first] = by_width.try_emplace(width, key, &value);
+    if (!is_first) {
+      times_.notes.push_back(absl::StrCat(file_.name, ": ", key, " was left out, since ",
+                                          entry->second.first, " is of the same width"));
+    }
   }
   if (by_width.empty()) return absl::OkStatus();
   if (hidden_size == 0 && by_width.size() == 1) hidden_size = by_width.begin()->first;
@@ -95,9 +108,10 @@ absl::Status TimeReader::ReadFirstRelease(const json& object, int hidden_size) {
   if (found == by_width.end()) {
     std::vector<int> widths;
     for (const auto& [width, entry] : by_width) widths.push_back(width);
-    return ImportError(kFileReason, file_.name, "fwd_time",
-                       absl::StrCat("is given for the hidden sizes ", absl::StrJoin(widths, ", "),
-                                    "; choose one with --hidden-size"));
+    return ImportError(
+        kFileReason, file_.name, by_width.begin()->second.first,
+        absl::StrCat("and its like are given for the hidden sizes ", absl::StrJoin(widths, ", "),
+                     "; choose one with --hidden-size"));
   }
   times_.hidden_size = hidden_size;
   const auto& [key, value] = found->second;
@@ -129,8 +143,9 @@ absl::Status TimeReader::ReadFirstRelease(const json& object, int hidden_size) {
 
 absl::Status TimeReader::ReadKeys(const json& object) {
   std::vector<std::string> unknown;
+  int left_out_passes = 0;
   for (const auto& [name, value] : object.items()) {
-    if (absl::StartsWith(name, "fwd_time_")) continue;
+    if (WidthText(name).has_value()) continue;
     const std::optional<GalvatronTimeKey> key = ParseGalvatronTimeKey(name);
     if (!key.has_value()) {
       unknown.push_back(name);
@@ -144,8 +159,14 @@ absl::Status TimeReader::ReadKeys(const json& object) {
     }
     PARPLAN_ASSIGN_OR_RETURN(const double time, ReadNumber(value, kFileReason, file_.name, name));
     if (key->kind == Kind::kWholeModel) {
+      // Such a pass gives neither the time of a sample nor the batch of a plain time.
+      if (key->batch_size == 0) NoteNoBatchSize(name);
       std::vector<Pass>& passes = passes_[{key->batch_size, key->sequence_lengths}];
-      if (passes.size() < kMaxPasses) passes.push_back({key->layer_counts, time});
+      if (passes.size() < kMaxPasses) {
+        passes.push_back({key->layer_counts, time});
+      } else {
+        ++left_out_passes;
+      }
     } else if (key->kind == Kind::kOther) {
       if (!(time > 0.0)) {
         times_.notes.push_back(absl::StrCat(file_.name, ": ", name, " is ", time,
@@ -153,6 +174,8 @@ absl::Status TimeReader::ReadKeys(const json& object) {
       } else if (key->batch_size > 0) {
         other_.try_emplace({key->batch_size, key->sequence_lengths},
                            GalvatronOtherTime{key->batch_size, key->sequence_lengths, time});
+      } else {
+        NoteNoBatchSize(name);
       }
     } else if (key->layer_type >= kMaxLayerTypes) {
       return ImportError(kFileReason, file_.name, name,
@@ -164,6 +187,11 @@ absl::Status TimeReader::ReadKeys(const json& object) {
       const int sequence = key->sequence_lengths.empty() ? 0 : key->sequence_lengths.front();
       AddLayer(key->layer_type, key->batch_size, sequence, time, false, name);
     }
+  }
+  if (left_out_passes > 0) {
+    times_.notes.push_back(absl::StrCat(file_.name, ": ", left_out_passes,
+                                        " whole passes were left out, which are more than ",
+                                        kMaxPasses, " of one batch size"));
   }
   if (!unknown.empty()) {
     times_.notes.push_back(absl::StrCat(file_.name, ": ", unknown.size(),
@@ -213,8 +241,7 @@ void TimeReader::AddPlainTimes() {
           layers_.begin(), layers_.end(),
           [type = type](const auto& entry) { return std::get<0>(entry.first) == type; });
       if (covered) {
-        times_.notes.push_back(
-            absl::StrCat(file_.name, ": ", field, " says no batch size and was left out"));
+        NoteNoBatchSize(field);
         continue;
       }
       times_.notes.push_back(

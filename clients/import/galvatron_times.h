@@ -51,9 +51,9 @@ struct GalvatronTimes {
 // first half, and a note says so. `hidden_size` selects among the models of a 2022 file; 0 takes
 // the only one. It is not read for other files. One half alone is read as if it were a whole layer.
 //
-// Times that are not positive and keys of unknown meaning are left out with a note; without one,
-// times of embedding and head and of whole passes that say no batch size, passes beyond 64 of one
-// batch size, and other keys that begin with `fwd_time_`. Of equal keys the first counts. Returns
+// Left out with a note are times that are not positive, keys of unknown meaning, times of embedding
+// and head and of whole passes that say no batch size, and passes beyond 64 of one batch size. Of
+// equal keys the first counts, and of two widths of a 2022 file too, which a note says. Returns
 // INVALID_ARGUMENT (PROFILE_INVALID) with file and field for no file or more than two, files that
 // are no JSON objects, values that are no numbers, mixtures of experts, layer types from 64 on, a
 // `hidden_size` that a 2022 file does not have, or 0 if it has several, a file that gives no time

@@ -113,6 +113,7 @@ absl::StatusOr<ModelFacts> ReadVit(absl::string_view family, bool counts_all_par
     facts.head_extra_parameter_count = hidden + facts.class_count;
     if (has_two_heads) facts.head_extra_parameter_count += (hidden + 1) * facts.class_count;
   }
+  PARPLAN_RETURN_IF_ERROR(config.status());
   facts.runs.push_back(run);
   return facts;
 }
@@ -147,7 +148,8 @@ absl::StatusOr<ModelFacts> ReadSwin(bool counts_all_parameters, ConfigFields& co
       facts.embedding_extra_parameter_count += int64_t{side} * side * width;
     }
   }
-  for (size_t i = 0; i < depths.size() && side > 0; ++i, width *= 2, side /= 2) {
+  // An odd side gets a row of zeros before patches are merged (transformers, SwinPatchMerging).
+  for (size_t i = 0; i < depths.size(); ++i, width *= 2, side = (side + 1) / 2) {
     TransformerRunFacts run;
     run.kind = v1::LAYER_KIND_ENCODER;
     run.layer_count = depths[i];
@@ -161,10 +163,10 @@ absl::StatusOr<ModelFacts> ReadSwin(bool counts_all_parameters, ConfigFields& co
         config.Fail(absl::StrCat("num_heads[", i, "]"), absl::StrCat("must divide ", width));
         return config.status();
       }
-      // Windows that do not overlap, and scores that depend on the distance in them.
-      const int inner = std::min(window, side);
-      run.attention_chunk_size = inner * inner < side * side ? inner * inner : 0;
-      const int64_t distances = (2 * int64_t{inner} - 1) * (2 * int64_t{inner} - 1);
+      // Windows that do not overlap, and scores that depend on the distance in them. The table of
+      // scores is of a whole window in a smaller image too.
+      run.attention_chunk_size = window < side ? window * window : 0;
+      const int64_t distances = (2 * int64_t{window} - 1) * (2 * int64_t{window} - 1);
       run.extra_parameter_count = 2 * int64_t{width} + BiasCount(run, 1, has_bias, true, true) +
                                   distances * run.attention_head_count;
       // Four patches become one of twice the width, behind a norm.

@@ -18,16 +18,19 @@ namespace parplan {
 // them, the values of a patch, and the number of classes. Without `counts_all_parameters` the
 // parameters of biases, norms and positions are left out, as Galvatron wants it. `family` is the
 // `model_type`. Absent sizes have these defaults without a note: images of 224 pixels a side with 3
-// channels, a feed-forward part of four times the width, and as many classes as have names, else
-// 1000, or 1 for a model class without a classifier. Pixels beyond whole patches are left out.
-// Returns the first error of `config`, INVALID_ARGUMENT (SPEC_INVALID) with file and field.
+// channels; a feed-forward part of `mlp_ratio` (4 if it is absent) times the width, or with
+// `use_swiglu_ffn` of two thirds of that, rounded up to a multiple of 8; and as many classes as
+// have names, else 1000, or 1 for a model class without a classifier. Pixels beyond whole patches
+// are left out, and there are at most 2048 patches a side. Returns the first error of `config`,
+// INVALID_ARGUMENT (SPEC_INVALID) with file and field.
 absl::StatusOr<ModelFacts> ReadVit(absl::string_view family, bool counts_all_parameters,
                                    ConfigFields& config);
 
-// Reads Swin's stages as a run each, every one of half as many patches a side and twice the width
-// of the one before, rounded down; stages that would have no patch are left out without a note.
-// Attention within windows is read with `counts_all_parameters` only. Defaults and errors are as
-// above, and windows are 7 patches wide; parts that are not priced are named in `notes`.
+// Reads Swin's stages as a run each, every one of half as many patches a side, rounded up as its
+// merging of patches pads, and twice the width of the one before. Attention within windows is read
+// with `counts_all_parameters` only. Defaults and errors are as above, but `use_swiglu_ffn` is not
+// read, and windows are 7 patches wide if `window_size` is absent; at most 8 stages are read. One
+// note about the parts that are not priced is appended to `notes`, which must not be null.
 absl::StatusOr<ModelFacts> ReadSwin(bool counts_all_parameters, ConfigFields& config,
                                     std::vector<std::string>* notes);
 

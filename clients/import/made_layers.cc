@@ -36,6 +36,7 @@ LayerDefinition DefinitionOf(const TransformerRunFacts& run, LayerKind kind) {
   definition.experts_per_token = run.experts_per_token;
   definition.expert_feed_forward_size = run.expert_feed_forward_size;
   definition.shared_expert_feed_forward_size = run.shared_expert_feed_forward_size;
+  definition.expert_latent_size = run.expert_latent_size;
   if (kind == LayerKind::kFeedForward) return definition;
   definition.attention_head_count = run.attention_head_count;
   definition.key_value_head_count = run.key_value_head_count;
@@ -51,8 +52,11 @@ int64_t FeedForwardValues(const TransformerRunFacts& run) {
                             ? run.feed_forward_size
                             : int64_t{run.experts_per_token} * run.expert_feed_forward_size +
                                   run.shared_expert_feed_forward_size;
-  // Each chosen expert reads a copy of the token.
-  return (2 + int64_t{run.experts_per_token}) * run.hidden_size + tensors * width;
+  // Each chosen expert reads a copy of the token, or of its narrow form; the map back reads
+  // another.
+  const int64_t read = run.expert_latent_size > 0 ? run.expert_latent_size : run.hidden_size;
+  return 2 * int64_t{run.hidden_size} + run.experts_per_token * read + run.expert_latent_size +
+         tensors * width;
 }
 
 TransformerRunFacts Opaque(const TransformerRunFacts& layer, int64_t parameter_count,

@@ -178,10 +178,11 @@ class ModelComparison {
       CompareCount("num-experts", definition.expert_count);
       CompareCount("moe-router-topk", definition.experts_per_token);
       CompareCount("moe-ffn-hidden-size", definition.expert_feed_forward_size);
-      if (arguments_.Count("moe-shared-expert-intermediate-size", 0) !=
-          definition.shared_expert_feed_forward_size) {
-        Fault("moe-shared-expert-intermediate-size",
-              absl::StrCat("must be ", definition.shared_expert_feed_forward_size));
+      for (const auto& [name, size] :
+           {std::pair{"moe-shared-expert-intermediate-size",
+                      definition.shared_expert_feed_forward_size},
+            std::pair{"moe-latent-size", definition.expert_latent_size}}) {
+        if (arguments_.Count(name, 0) != size) Fault(name, absl::StrCat("must be ", size));
       }
     }
   }

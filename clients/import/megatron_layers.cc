@@ -79,7 +79,10 @@ absl::StatusOr<TransformerRunFacts> ReadDenseLayer(const ArgumentList& arguments
 
 absl::Status ReadExpertLayers(const ArgumentList& arguments, MegatronSizes* sizes) {
   const TransformerRunFacts& dense = sizes->dense;
-  if (!arguments.Has("num-experts")) return absl::OkStatus();
+  if (!arguments.Has("num-experts")) {
+    if (arguments.Count("moe-latent-size", 0) == 0) return absl::OkStatus();
+    return arguments.Fault("moe-latent-size", "is the width of experts, and needs --num-experts");
+  }
   TransformerRunFacts mixture = dense;
   mixture.expert_count = arguments.Count("num-experts", 0);
   mixture.experts_per_token = arguments.Count("moe-router-topk", 2);
@@ -87,6 +90,7 @@ absl::Status ReadExpertLayers(const ArgumentList& arguments, MegatronSizes* size
       arguments.Count("moe-ffn-hidden-size", dense.feed_forward_size);
   mixture.shared_expert_feed_forward_size =
       arguments.Count("moe-shared-expert-intermediate-size", 0);
+  mixture.expert_latent_size = arguments.Count("moe-latent-size", 0);
   mixture.feed_forward_size = 0;
   if (mixture.experts_per_token > mixture.expert_count) {
     return arguments.Fault("moe-router-topk", absl::StrCat("is ", mixture.experts_per_token, " of ",

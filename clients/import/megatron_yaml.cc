@@ -51,6 +51,7 @@ constexpr std::array kBridgeFields = std::to_array<BridgeField>({
     {"model.moe_router_topk", "moe-router-topk"},
     {"model.moe_ffn_hidden_size", "moe-ffn-hidden-size"},
     {"model.moe_shared_expert_intermediate_size", "moe-shared-expert-intermediate-size"},
+    {"model.moe_latent_size", "moe-latent-size"},
     {"model.moe_layer_freq", "moe-layer-freq"},
     {"model.bf16", "bf16", "true"},
     {"model.fp16", "fp16", "true"},

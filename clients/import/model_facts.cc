@@ -302,6 +302,7 @@ absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::stri
     layer->set_experts_per_token(run.experts_per_token);
     layer->set_expert_feed_forward_size(run.expert_feed_forward_size);
     layer->set_shared_expert_feed_forward_size(run.shared_expert_feed_forward_size);
+    layer->set_expert_latent_size(run.expert_latent_size);
     PARPLAN_RETURN_IF_ERROR(AddParameters(run.extra_parameter_count, source, *layer));
   }
 

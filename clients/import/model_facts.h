@@ -38,6 +38,7 @@ struct TransformerRunFacts {
   int experts_per_token = 0;
   int expert_feed_forward_size = 0;
   int shared_expert_feed_forward_size = 0;
+  int expert_latent_size = 0;
   // Parameters of a layer beyond those that model.proto derives from the sizes: biases, further
   // norms. Negative if the layer has fewer.
   int64_t extra_parameter_count = 0;

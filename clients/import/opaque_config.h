@@ -37,8 +37,8 @@ using GivenOpaqueLayers = std::map<std::string, GivenOpaqueLayer>;
 //
 // where `opaque` is the message OpaqueLayer of model.proto. `fields` may be absent. Id, kind,
 // hidden size and sequence length of a LayerDefinition are ignored: the configuration has them.
-// Returns INVALID_ARGUMENT (SPEC_INVALID) with file, field and rule for anything else. A line in
-// such an error is not one of the file.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with file, line, field and rule for anything else, a kind
+// that is there twice included; rules on values of an OpaqueLayer have no line.
 absl::StatusOr<GivenOpaqueLayers> ReadOpaqueLayers(const NamedText& file);
 
 }  // namespace parplan

@@ -107,11 +107,30 @@ void ReadSequenceLength(const FamilyTraits& traits, ConfigFields& fields,
   if (run.sequence_length == 0) run.sequence_length = traits.sequence_length;
 }
 
-// The number of layers that predict further tokens, and the field that gives it.
+// The number of layers that predict further tokens, the field that gives it, and their parts if
+// they are not those of the last layer.
 struct PredictionLayers {
   int count = 0;
   const char* field = nullptr;
+  std::optional<LayerParts> parts;
 };
+
+// Reads the parts of layers that predict further tokens. Nemotron-3 names them as layers of one
+// part each, by words or letters: attention, and a feed-forward part behind it.
+std::optional<LayerParts> ReadPredictionParts(ConfigFields& fields) {
+  const std::string letters = fields.Text("mtp_hybrid_override_pattern");
+  const std::vector<std::string> names = fields.Texts("mtp_layers_block_type");
+  if (letters.empty() && names.empty()) return std::nullopt;
+  LayerParts parts;
+  parts.has_experts = letters == "*E" || names == std::vector<std::string>{"attention", "moe"};
+  if (parts.has_experts || letters == "*-" ||
+      names == std::vector<std::string>{"attention", "mlp"}) {
+    return parts;
+  }
+  fields.Fail(names.empty() ? "mtp_hybrid_override_pattern" : "mtp_layers_block_type",
+              "must be attention with a feed-forward part or experts behind it");
+  return std::nullopt;
+}
 
 PredictionLayers ReadPredictionLayers(ConfigFields& fields) {
   const int layers_a_module = fields.Count({"mtp_transformer_layers"}, 1);
@@ -124,8 +143,13 @@ PredictionLayers ReadPredictionLayers(ConfigFields& fields) {
   if (modules > 0 && layers_a_module != 1) {
     fields.Fail("mtp_transformer_layers", "must be 1");
   }
-  // The parts of layers that there are none of.
-  if (layers.count == 0) fields.MarkRead("mtp_layers_block_type");
+  if (layers.count == 0) {
+    // The parts of layers that there are none of.
+    fields.MarkRead("mtp_layers_block_type");
+    fields.MarkRead("mtp_hybrid_override_pattern");
+  } else {
+    layers.parts = ReadPredictionParts(fields);
+  }
   if (layers.count > kMaxFurtherTokenCount) {
     fields.Fail(layers.field, absl::StrCat("must be at most ", kMaxFurtherTokenCount));
     layers.count = 0;
@@ -181,6 +205,7 @@ TransformerRunFacts LayerFacts(const ModelSizes& sizes, const LayerParts& parts,
     layer.experts_per_token = sizes.experts.per_token;
     layer.expert_feed_forward_size = sizes.experts.size;
     layer.shared_expert_feed_forward_size = sizes.experts.shared_size;
+    layer.expert_latent_size = sizes.experts.latent_size;
   }
   if (parts.mixer == LayerMixer::kConvolution) {
     return LayerOfConvolution(layer, sizes.convolution, sizes.extra, counts_all_parameters, fields);
@@ -251,10 +276,11 @@ std::string LayerName(const LayerParts& parts, const std::vector<LayerParts>& al
 }
 
 // Appends the runs of the layers, and of those that predict further tokens, which are like the last
-// one.
-void AddRuns(const ModelSizes& sizes, const std::vector<LayerParts>& layers, int prediction_count,
-             const GivenOpaqueLayers& opaque, bool counts_all_parameters, ConfigFields& fields,
-             ModelFacts& facts) {
+// one unless they have parts of their own.
+void AddRuns(const ModelSizes& sizes, const std::vector<LayerParts>& layers,
+             const PredictionLayers& predictions, const GivenOpaqueLayers& opaque,
+             bool counts_all_parameters, ConfigFields& fields, ModelFacts& facts) {
+  const int prediction_count = predictions.count;
   const bool is_uniform = std::all_of(layers.begin(), layers.end(), [&](const LayerParts& layer) {
     return layer == layers.front();
   });
@@ -274,7 +300,10 @@ void AddRuns(const ModelSizes& sizes, const std::vector<LayerParts>& layers, int
     facts.runs.push_back(std::move(layer));
   }
   for (int depth = 1; depth <= prediction_count; ++depth) {
-    TransformerRunFacts layer = facts.runs.back();
+    TransformerRunFacts layer =
+        predictions.parts.has_value()
+            ? LayerFacts(sizes, *predictions.parts, opaque, counts_all_parameters, fields)
+            : facts.runs.back();
     layer.layer_count = 1;
     layer.prediction_depth = depth;
     layer.name = absl::StrCat("prediction-", depth);
@@ -289,7 +318,7 @@ void ReadOpaqueModel(const FamilyTraits& traits, const std::vector<LayerParts>& 
   sizes.base.kind = v1::LAYER_KIND_OPAQUE;
   sizes.extra.final_norm_vectors = traits.final_norm_vector_count;
   ReadSequenceLength(traits, fields, sizes.base);
-  AddRuns(sizes, layers, 0, opaque, counts_all_parameters, fields, facts);
+  AddRuns(sizes, layers, {}, opaque, counts_all_parameters, fields, facts);
   ReadEndParameters(traits, counts_all_parameters, sizes.base, sizes.extra, fields, notes, &facts);
 }
 
@@ -382,14 +411,19 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
     fields.Fail("num_experts", "is required by the layers with experts");
   }
   const PredictionLayers predictions = ReadPredictionLayers(fields);
-  if (predictions.count > 0 && layers.back().mixer != LayerMixer::kAttention) {
+  if (predictions.count > 0 && !predictions.parts.has_value() &&
+      layers.back().mixer != LayerMixer::kAttention) {
     fields.Fail(predictions.field, "needs attention in the last layer, which they copy");
+  }
+  if (predictions.parts.has_value() &&
+      (!has_attention || (predictions.parts->has_experts && sizes.experts.count == 0))) {
+    fields.Fail(predictions.field, "needs the sizes of attention and of experts in the model");
   }
   sizes.extra = ReadLayerExtras(traits, fields, run, notes);
   sizes.extra.state_space = sizes.state_space.extra_parameter_count;
   sizes.extra.experts = sizes.experts.extra_parameter_count;
   if (!fields.status().ok()) return facts;
-  AddRuns(sizes, layers, predictions.count, opaque, counts_all_parameters, fields, facts);
+  AddRuns(sizes, layers, predictions, opaque, counts_all_parameters, fields, facts);
 
   ReadEndParameters(traits, counts_all_parameters, run, sizes.extra, fields, notes, &facts);
   return facts;

@@ -225,10 +225,15 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
     // Experts are split over tensor-parallel ranks like any feed-forward part, so their
     // tokens are whole on each. Ranks that share an expert gather theirs.
     const double passes = definition.experts_per_token;
-    const double routed = passes * shape.element * shape.expert_tokens * shape.hidden;
+    const double routed = passes * shape.element * shape.expert_tokens * definition.expert_width();
     tensors.Add("router scores", "8 s E / r",
                 8.0 * shape.tokens * definition.expert_count / shape.sequence, kLayer,
                 Module::kExperts);
+    if (definition.expert_latent_size > 0 && keeps_inputs) {
+      tensors.Add("expert outputs before the map back", "i s l / r",
+                  shape.input * shape.tokens * definition.expert_latent_size / shape.sequence,
+                  again, Module::kExperts);
+    }
     const double exchanged = traits.keeps_exchanged_tokens ? routed : 0.0;
     tensors.Add("tokens before the experts", "n e s h", exchanged, kLayer, Module::kExperts);
     const double sorted = keeps_inputs ? routed / shape.element * shape.input : 0.0;

@@ -71,11 +71,15 @@ void LayerLister::Adapter(double rows, double inner, double columns, double batc
   AccumulateGradient((inner + columns) * rank * batch_count);
 }
 
-void LayerLister::Router(double rows, double inner, double columns) {
-  forward_.AddProduct({rows, columns, inner});
-  backward_.AddProduct({rows, inner, columns});
+void LayerLister::Copied(double rows, double inner, double columns, bool is_quantised) {
+  if (is_quantised) {
+    Quantise(rows * inner, forward_);
+    Quantise(rows * columns, backward_);
+  }
+  forward_.AddProduct({rows, columns, inner, 1.0, is_quantised});
+  backward_.AddProduct({rows, inner, columns, 1.0, is_quantised});
   if (layer_.frozen) return;
-  backward_.AddProduct({inner, columns, rows});
+  backward_.AddProduct({inner, columns, rows, 1.0, is_quantised});
   AccumulateGradient(inner * columns);
 }
 
@@ -139,7 +143,7 @@ void LayerLister::FeedForward() {
     const Within part(forward_, layer_.has_experts() ? Module::kExperts : Module::kFeedForward);
     if (!layer_.has_experts()) {
       const double width = layer_.feed_forward_size / tensor_;
-      Dense(tokens_, width, 1.0);
+      Dense(tokens_, layer_.hidden_size, width, 1.0);
       last_forward_product_ = LinearShape(tokens_, layer_.hidden_size, width, 1.0);
     } else {
       Experts();
@@ -151,9 +155,8 @@ void LayerLister::FeedForward() {
   AddResidual();
 }
 
-void LayerLister::Dense(double rows, double width, double batch_count,
+void LayerLister::Dense(double rows, double hidden, double width, double batch_count,
                         std::optional<RecomputeModule> activation_module) {
-  const double hidden = layer_.hidden_size;
   const double elements = rows * width * batch_count;
   const bool gated = layer_.feed_forward_kind == FeedForwardKind::kSwiglu;
   Linear(Cut::kColumns, rows, hidden, (gated ? 2.0 : 1.0) * width, has_bias_, batch_count);
@@ -180,6 +183,8 @@ void LayerLister::Dense(double rows, double width, double batch_count,
 
 void LayerLister::Experts() {
   const double hidden = layer_.hidden_size;
+  const double latent = layer_.expert_latent_size;
+  const double width = layer_.expert_width();
   const int own_tensor = shape_.expert_tensor_parallel_degree;
   const double expert_tensor = own_tensor > 0 ? own_tensor : tensor_;
   // Ranks that share an expert gather the tokens of all of them.
@@ -188,12 +193,18 @@ void LayerLister::Experts() {
   const double own_experts =
       static_cast<double>(layer_.expert_count) / shape_.expert_parallel_degree;
   // The router, its softmax and its choice.
-  Router(residual_ / hidden, hidden, layer_.expert_count);
+  const double own_rows = residual_ / hidden;
+  Copied(own_rows, hidden, layer_.expert_count, /*is_quantised=*/false);
   forward_.AddLaunches(8);
   backward_.AddLaunches(8);
+  const bool is_quantised = quantisation_.has_value();
+  if (latent > 0.0) {
+    Copied(own_rows, hidden, latent, is_quantised);
+    Copied(own_rows, latent, hidden, is_quantised);
+  }
   // Tokens sorted by expert and back; once each way if the exchange sorts them too.
   const bool sorts = runtime_.expert_exchange == ExpertExchange::kOnceARank;
-  const double moved = Traffic(2.0 * routed * hidden, 2.0 * routed * hidden) * (sorts ? 0.5 : 1.0);
+  const double moved = Traffic(2.0 * routed * width, 2.0 * routed * width) * (sorts ? 0.5 : 1.0);
   forward_.AddElementwise(moved, sorts ? 2 : 4);
   backward_.AddElementwise(moved, sorts ? 2 : 4);
   const int launches_before = forward_.LaunchCount();
@@ -207,7 +218,7 @@ void LayerLister::Experts() {
     forward_.AddLaunches(2);
     backward_.AddLaunches(2);
   }
-  Dense(routed / own_experts, layer_.expert_feed_forward_size / expert_tensor, own_experts,
+  Dense(routed / own_experts, width, layer_.expert_feed_forward_size / expert_tensor, own_experts,
         RecomputeModule::kExpertActivation);
   if (runtime_.launches_each_expert && own_experts > 1.0) {
     // Two products forward, four backward, and as many tensors quantised as there are maps; the
@@ -221,7 +232,7 @@ void LayerLister::Experts() {
   }
   if (layer_.shared_expert_feed_forward_size > 0) {
     const Within shared(forward_, RecomputeModule::kSharedExperts);
-    Dense(tokens_, layer_.shared_expert_feed_forward_size / tensor_, 1.0);
+    Dense(tokens_, hidden, layer_.shared_expert_feed_forward_size / tensor_, 1.0);
   }
 }
 

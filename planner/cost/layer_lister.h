@@ -86,8 +86,9 @@ class LayerLister {
   void Linear(Cut cut, double rows, double inner, double columns, bool has_bias,
               double batch_count = 1.0);
 
-  // Adds the product with a router's weights, which no recipe quantises.
-  void Router(double rows, double inner, double columns);
+  // Adds the product with weights of which every tensor-parallel rank has all: those of a router,
+  // which no recipe quantises, or of a map to the narrow vectors of experts or back.
+  void Copied(double rows, double inner, double columns, bool is_quantised);
 
   // Adds the narrow products beside a frozen linear map: there and back forward, and four backward
   // for the gradients of both matrices, of what is between them, and of the input.
@@ -158,9 +159,10 @@ class LayerLister {
     return static_cast<double>(whole) != batch_count || whole % 4 == 0;
   }
 
-  // Adds two linear maps and the operations between them, `batch_count` times. These operations
-  // are of `activation_module`, if that is none of the maps.
-  void Dense(double rows, double width, double batch_count,
+  // Adds two linear maps, from vectors `hidden` wide to `width` and back, and the operations
+  // between them, `batch_count` times. These operations are of `activation_module`, if that is none
+  // of the maps.
+  void Dense(double rows, double hidden, double width, double batch_count,
              std::optional<RecomputeModule> activation_module = std::nullopt);
 
   // Adds router, exchange and experts, shared ones included.

@@ -45,23 +45,23 @@ LayerFootprint TransformerFootprint(const LayerDefinition& layer, const RuntimeT
   const FeedForwardElements feed_forward = FeedForwardElementsOf(layer);
   const int64_t experts = layer.expert_count * feed_forward.expert;
   const int64_t matrices = mixer.Sum() + PredictionMatrixElements(layer) + feed_forward.dense +
-                           feed_forward.router + experts;
+                           feed_forward.copied() + experts;
   // Norms, biases, and other parameters of a given count beyond the matrices.
   const int64_t rest = std::max<int64_t>(layer.parameter_count - matrices,
                                          NormCount(layer) * hidden + PredictionNormElements(layer));
   footprint.parameter_count =
-      attention + CeilDiv(feed_forward.dense, degree) + feed_forward.router + rest;
+      attention + CeilDiv(feed_forward.dense, degree) + feed_forward.copied() + rest;
   if (is_quantised) {
     footprint.quantised_parameter_count = attention - CeilDiv(mixer.vectors.split, degree) -
                                           mixer.vectors.copied +
-                                          CeilDiv(feed_forward.dense, degree);
+                                          CeilDiv(feed_forward.dense, degree) + feed_forward.latent;
   }
   footprint.largest_matrix_parameter_count =
       std::max({LargestMixerMatrix(layer, degree),
                 CeilDiv(LargestFeedForwardMatrix(layer, traits, feed_forward.dense), degree),
                 CeilDiv(LargestFeedForwardMatrix(layer, traits, feed_forward.expert),
                         strategy.expert_tensor_degree()),
-                CeilDiv(PredictionMatrixElements(layer), degree)});
+                feed_forward.latent / 2, CeilDiv(PredictionMatrixElements(layer), degree)});
   if (layer.has_experts()) {
     footprint.expert_parameter_count =
         CeilDiv(layer.expert_count, strategy.expert_parallel_degree) *

@@ -153,7 +153,7 @@ class StepLister {
       gathers = reads_none ? passes : 2.0 * passes;
     }
     Add(CollectivePurpose::kGradient, stage, data.forward, gathers);
-    if (has_pipeline() && traffic.SharesTable(definition)) AddTiedTable(stage, footprint, traffic);
+    if (traffic.SharesTable(definition)) AddTiedTable(stage, footprint, traffic);
   }
 
   // Adds what a stage and the next one send each other, of which the rank is in one.
@@ -185,15 +185,28 @@ class StepLister {
     }
   }
 
+  // Adds the sum of the shared table's gradient over the stages that hold the table: one exchange
+  // a step, however many layers of the rank read the table, and none if no other rank has it.
   void AddTiedTable(const StagePlan& stage, const LayerFootprint& footprint,
                     const LayerTraffic& traffic) {
+    if (std::exchange(has_tied_table_, true)) return;
     const int place = rank_ - stage.first_rank;
+    std::vector<int> ranks;
+    for (const StagePlan& other : plan_.stages) {
+      const bool holds_it = std::any_of(
+          other.layer_runs.begin(), other.layer_runs.end(), [&](const StageLayerRun& run) {
+            return traffic.SharesTable(problem_.model().layer_definitions()[DefinitionOf(run)]);
+          });
+      if (holds_it) ranks.push_back(other.first_rank + place);
+    }
+    // Virtual stages share ranks.
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    if (ranks.size() < 2) return;
     const CollectiveList calls =
         traffic.TiedTableCollectives(footprint, plan_.pipeline_parallel_degree());
     for (const LayerCollective& call : calls) {
-      Add(CollectivePurpose::kTiedTable, Collective::kAllReduce,
-          {plan_.stages.front().first_rank + place, plan_.stages.back().first_rank + place}, 1,
-          call.bytes);
+      Add(CollectivePurpose::kTiedTable, Collective::kAllReduce, ranks, 1, call.bytes);
     }
   }
 
@@ -202,6 +215,8 @@ class StepLister {
   const Plan& plan_;
   const int rank_;
   const double micro_batches_;
+  // Whether a layer of the rank that holds the shared table was listed.
+  bool has_tied_table_ = false;
   std::vector<StepCollective> found_;
 };
 

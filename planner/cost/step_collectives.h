@@ -30,7 +30,9 @@ enum class CollectivePurpose {
   // pair of ranks are one entry. If the runtime scatters messages
   // (`RuntimeTraits::scattered_pipeline_messages`), also the all-gathers that put them together.
   kPipeline = 7,
-  // Gradients of the table that embedding and head share, if they are in different stages.
+  // Gradients of the table that embedding and head share, summed once over all stages that hold
+  // it, if these are several. Times count an exchange for each layer that holds it, which is the
+  // same in models whose first layer is the embedding and whose last one is the head.
   kTiedTable = 8,
   // The sum of the loss over all ranks, once a step; only for runtimes that sum it.
   kLoss = 9,

@@ -32,7 +32,7 @@ int64_t ParameterCountOf(const LayerDefinition& layer) {
       break;
   }
   const FeedForwardElements feed_forward = FeedForwardElementsOf(layer);
-  return MixerElements(layer).Sum() + feed_forward.dense + feed_forward.router +
+  return MixerElements(layer).Sum() + feed_forward.dense + feed_forward.copied() +
          layer.expert_count * feed_forward.expert + NormCount(layer) * hidden +
          PredictionMatrixElements(layer) + PredictionNormElements(layer);
 }
@@ -99,7 +99,8 @@ bool HasUsualParts(const LayerDefinition& layer) {
   if (layer.frozen) return false;
   if (!IsTransformer(layer.kind)) return layer.further_token_count == 0;
   return HasAttention(layer.kind) && layer.has_feed_forward() &&
-         !layer.latent_attention.has_value() && layer.prediction_depth == 0;
+         !layer.latent_attention.has_value() && layer.expert_latent_size == 0 &&
+         layer.prediction_depth == 0;
 }
 
 bool SharesTokens(const LayerDefinition& layer) {

@@ -145,6 +145,10 @@ struct LayerDefinition {
   int experts_per_token = 0;
   int expert_feed_forward_size = 0;
   int shared_expert_feed_forward_size = 0;
+  // Width of the vectors that experts read and return, behind a map to it and before one back
+  // (LatentMoE, arXiv 2601.18089); 0 if these are as wide as the residual stream. Router and shared
+  // expert read that in any case.
+  int expert_latent_size = 0;
   // Tokens that self-attention of one token reads, itself included: a window that slides, or a
   // chunk of the sequence. At most one is not 0; 0 is no limit.
   int attention_window = 0;
@@ -178,6 +182,8 @@ struct LayerDefinition {
 
   // True if the layer has experts.
   bool has_experts() const { return expert_count > 0; }
+  // Width of the vectors that experts read and return.
+  int expert_width() const { return expert_latent_size > 0 ? expert_latent_size : hidden_size; }
   // True if the layer has a feed-forward part, dense or of experts.
   bool has_feed_forward() const { return has_experts() || feed_forward_size > 0; }
 
@@ -196,9 +202,9 @@ bool SameLayer(const LayerDefinition& a, const LayerDefinition& b);
 bool SplitsOverTensorRanks(const LayerDefinition& layer, int64_t degree);
 
 // Returns whether the layer is a table, a head of one token, or has attention and a feed-forward
-// part of the usual form: no compressed vectors, recurrence, missing part, further token or frozen
-// weights. Windows, chunks and experts are usual here. Programs that know no other layers refuse
-// the rest.
+// part of the usual form: no compressed vectors, also of experts, no recurrence, missing part,
+// further token or frozen weights. Windows, chunks and experts are usual here. Programs that know
+// no other layers refuse the rest.
 bool HasUsualParts(const LayerDefinition& layer);
 
 // Returns whether ranks may share the tokens of a sample. State-space layers would have to hand on

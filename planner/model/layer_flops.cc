@@ -73,8 +73,8 @@ double ForwardFlopsPerSample(const LayerDefinition& definition, int sequence_len
       break;
   }
   const FeedForwardElements feed_forward = FeedForwardElementsOf(definition);
-  const int64_t active =
-      feed_forward.dense + feed_forward.router + definition.experts_per_token * feed_forward.expert;
+  const int64_t active = feed_forward.dense + feed_forward.copied() +
+                         definition.experts_per_token * feed_forward.expert;
   const double matrices = 2.0 * tokens *
                           static_cast<double>(MixerElements(definition).matrices.Sum() + active +
                                               PredictionMatrixElements(definition));

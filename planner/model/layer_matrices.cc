@@ -87,16 +87,17 @@ PartElements MixerElements(const LayerDefinition& layer) {
 }
 
 FeedForwardElements FeedForwardElementsOf(const LayerDefinition& layer) {
-  const int64_t per_width =
-      int64_t{layer.feed_forward_kind == FeedForwardKind::kSwiglu ? 3 : 2} * layer.hidden_size;
+  const int64_t matrices = layer.feed_forward_kind == FeedForwardKind::kSwiglu ? 3 : 2;
+  const int64_t hidden = layer.hidden_size;
   FeedForwardElements elements;
   if (!layer.has_experts()) {
-    elements.dense = per_width * layer.feed_forward_size;
+    elements.dense = matrices * hidden * layer.feed_forward_size;
     return elements;
   }
-  elements.dense = per_width * layer.shared_expert_feed_forward_size;
-  elements.router = int64_t{layer.hidden_size} * layer.expert_count;
-  elements.expert = per_width * layer.expert_feed_forward_size;
+  elements.dense = matrices * hidden * layer.shared_expert_feed_forward_size;
+  elements.router = hidden * layer.expert_count;
+  elements.latent = 2 * hidden * layer.expert_latent_size;
+  elements.expert = matrices * layer.expert_width() * layer.expert_feed_forward_size;
   return elements;
 }
 

@@ -64,8 +64,13 @@ struct FeedForwardElements {
   // Matrices of the dense part, or of the shared expert.
   int64_t dense = 0;
   int64_t router = 0;
+  // The maps to the vectors of experts and back, if these are narrower than the layer.
+  int64_t latent = 0;
   // Matrices of one expert.
   int64_t expert = 0;
+
+  // Elements that every tensor-parallel rank has all of.
+  int64_t copied() const { return router + latent; }
 };
 // Returns the elements of the feed-forward part; 0 of each for a layer without one.
 FeedForwardElements FeedForwardElementsOf(const LayerDefinition& layer);

@@ -59,7 +59,8 @@ absl::Status CheckExperts(const LayerDefinition& layer, const std::string& field
     return CheckAbsent(
         {{".experts_per_token", layer.experts_per_token != 0},
          {".expert_feed_forward_size", layer.expert_feed_forward_size != 0},
-         {".shared_expert_feed_forward_size", layer.shared_expert_feed_forward_size != 0}},
+         {".shared_expert_feed_forward_size", layer.shared_expert_feed_forward_size != 0},
+         {".expert_latent_size", layer.expert_latent_size != 0}},
         field, "needs an expert_count");
   }
   if (layer.experts_per_token < 1 || layer.experts_per_token > layer.expert_count) {
@@ -71,7 +72,7 @@ absl::Status CheckExperts(const LayerDefinition& layer, const std::string& field
   }
   // A product of three sizes would overflow.
   const int64_t per_width =
-      int64_t{layer.feed_forward_kind == FeedForwardKind::kSwiglu ? 3 : 2} * layer.hidden_size;
+      int64_t{layer.feed_forward_kind == FeedForwardKind::kSwiglu ? 3 : 2} * layer.expert_width();
   if (int64_t{layer.expert_count} * layer.expert_feed_forward_size >
       kMaxModelParameterCount / per_width) {
     return SpecError(field + ".expert_count", "makes experts of more than 2^50 parameters");
@@ -207,7 +208,8 @@ absl::Status CheckFeedForward(const LayerDefinition& layer, const std::string& f
        {".expert_count", layer.expert_count != 0},
        {".experts_per_token", layer.experts_per_token != 0},
        {".expert_feed_forward_size", layer.expert_feed_forward_size != 0},
-       {".shared_expert_feed_forward_size", layer.shared_expert_feed_forward_size != 0}},
+       {".shared_expert_feed_forward_size", layer.shared_expert_feed_forward_size != 0},
+       {".expert_latent_size", layer.expert_latent_size != 0}},
       field, "must be 0 if the layer has no feed-forward part");
 }
 
@@ -280,6 +282,7 @@ absl::Status CheckNoStructure(const LayerDefinition& layer, const std::string& f
        {".experts_per_token", layer.experts_per_token != 0},
        {".expert_feed_forward_size", layer.expert_feed_forward_size != 0},
        {".shared_expert_feed_forward_size", layer.shared_expert_feed_forward_size != 0},
+       {".expert_latent_size", layer.expert_latent_size != 0},
        {".attention_window", layer.attention_window != 0},
        {".attention_chunk_size", layer.attention_chunk_size != 0},
        {".latent_attention", layer.latent_attention.has_value()},
@@ -371,6 +374,7 @@ absl::Status ApplyLayerRules(const std::string& field, LayerDefinition& layer) {
                   {".experts_per_token", layer.experts_per_token},
                   {".expert_feed_forward_size", layer.expert_feed_forward_size},
                   {".shared_expert_feed_forward_size", layer.shared_expert_feed_forward_size},
+                  {".expert_latent_size", layer.expert_latent_size},
                   {".attention_window", layer.attention_window},
                   {".attention_chunk_size", layer.attention_chunk_size},
                   {".attention_adapter_rank", layer.attention_adapter_rank},

@@ -31,9 +31,9 @@ void AddLayers(const LayerDefinition& layer, int64_t layer_count, ParameterParts
   }
   const int64_t mixer = MixerElements(layer).Sum();
   const FeedForwardElements elements = FeedForwardElementsOf(layer);
-  const int64_t experts =
-      layer.has_experts() ? elements.dense + elements.router + layer.expert_count * elements.expert
-                          : 0;
+  const int64_t experts = layer.has_experts() ? elements.dense + elements.copied() +
+                                                    layer.expert_count * elements.expert
+                                              : 0;
   const int64_t feed_forward = layer.has_experts() ? 0 : elements.dense;
   (layer.kind == LayerKind::kStateSpace ? parts.state_space : parts.attention) +=
       layer_count * mixer;

@@ -89,6 +89,10 @@ std::string StructureLines(const v1::LayerDefinition& definition, const std::str
                     CanonicalLine("prediction", {word, IntegerWord(definition.prediction_depth()),
                                                  IntegerWord(definition.further_token_count())}));
   }
+  if (definition.expert_latent_size() != 0) {
+    absl::StrAppend(&text, CanonicalLine("expert_latent",
+                                         {word, IntegerWord(definition.expert_latent_size())}));
+  }
   if (definition.wide_products()) {
     absl::StrAppend(&text, CanonicalLine("wide_products", {word}));
   }

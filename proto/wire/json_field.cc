@@ -17,6 +17,7 @@ namespace parplan {
 namespace {
 
 constexpr double kLargestExactInteger = 9007199254740992.0;  // 2^53
+constexpr double kTwoTo63 = 9223372036854775808.0;
 // Longest quotation in an error, in bytes; longer texts are cut.
 constexpr size_t kMaxQuoted = 60;
 
@@ -83,8 +84,16 @@ absl::StatusOr<int64_t> JsonInteger(const JsonValue& value, int64_t min, int64_t
   if (value.type == JsonValue::Type::kInteger) {
     integer = value.integer;
   } else if (value.type == JsonValue::Type::kNumber) {
-    if (std::abs(value.number) > kLargestExactInteger || value.number != std::floor(value.number)) {
-      return Rule("must be ", expected, " of at most 64 bits");
+    const double number = value.number;
+    if (number != std::floor(number)) return Rule("must be ", expected, ", not ", number);
+    if (std::abs(number) >= kTwoTo63 || number < static_cast<double>(min) ||
+        number > static_cast<double>(max)) {
+      return Rule("must be between ", min, " and ", max, ", not ", number);
+    }
+    if (std::abs(number) > kLargestExactInteger) {
+      return Rule(
+          "must be written with all its digits: beyond 2^53, a number with a point or an "
+          "exponent may stand for another one");
     }
     integer = static_cast<int64_t>(value.number);
   } else if (value.type == JsonValue::Type::kString && allow_string) {

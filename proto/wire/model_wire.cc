@@ -152,6 +152,7 @@ absl::StatusOr<LayerDefinition> LayerDefinitionFromProto(const v1::LayerDefiniti
   raw.experts_per_token = message.experts_per_token();
   raw.expert_feed_forward_size = message.expert_feed_forward_size();
   raw.shared_expert_feed_forward_size = message.shared_expert_feed_forward_size();
+  raw.expert_latent_size = message.expert_latent_size();
   raw.attention_window = message.attention_window();
   raw.attention_chunk_size = message.attention_chunk_size();
   if (message.has_latent_attention()) {
@@ -193,6 +194,7 @@ v1::LayerDefinition LayerDefinitionToProto(const LayerDefinition& definition) {
   message.set_experts_per_token(definition.experts_per_token);
   message.set_expert_feed_forward_size(definition.expert_feed_forward_size);
   message.set_shared_expert_feed_forward_size(definition.shared_expert_feed_forward_size);
+  message.set_expert_latent_size(definition.expert_latent_size);
   message.set_attention_window(definition.attention_window);
   message.set_attention_chunk_size(definition.attention_chunk_size);
   if (definition.latent_attention.has_value()) {

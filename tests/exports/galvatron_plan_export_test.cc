@@ -21,7 +21,9 @@ namespace parplan {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 TEST(ExportGalvatronPlan, ReadsBackToAnEqualPlan) {
@@ -91,6 +93,23 @@ TEST(ExportGalvatronPlan, NamesTheDegreesOfExperts) {
   ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport again,
                        ImportGalvatronPlan({"again.json", text}, model, {}));
   EXPECT_EQ(again.plan, plan);
+  EXPECT_THAT(again.notes, IsEmpty());
+  // The first layer is dense, so that its degree says nothing; the others have experts.
+  nlohmann::json changed = file;
+  changed["tp_of_ep_sizes_enc"] = "1,2,2,2";
+  ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport dense,
+                       ImportGalvatronPlan({"again.json", changed.dump()}, model, {}));
+  EXPECT_EQ(dense.plan, plan);
+  changed["tp_of_ep_sizes_enc"] = "2,2,1,2";
+  EXPECT_THAT(ImportGalvatronPlan({"again.json", changed.dump()}, model, {}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("again.json: tp_of_ep_sizes_enc[2]: divides experts over 1 ranks, "
+                                 "where tensor parallelism divides the rest of the layer over 2")));
+  changed.erase("tp_of_ep_sizes_enc");
+  ASSERT_OK_AND_ASSIGN(const GalvatronPlanImport unsaid,
+                       ImportGalvatronPlan({"again.json", changed.dump()}, model, {}));
+  EXPECT_EQ(unsaid.plan, plan);
+  EXPECT_THAT(unsaid.notes, ElementsAre(HasSubstr("tp_of_ep_sizes_enc is missing")));
 }
 
 TEST(ExportGalvatronPlan, RefusesWhatTheFormatCannotHold) {

@@ -27,8 +27,9 @@ enum class Lifetime { kLasting, kPassing };
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
-  // Returns memory aligned to 256 bytes, or RESOURCE_EXHAUSTED naming the size if there is not
-  // enough.
+  // Returns memory aligned to 256 bytes, which is not null for 0 bytes either. Returns
+  // RESOURCE_EXHAUSTED naming the size if there is not enough, else errors of the device
+  // (`CudaMemory` waits for its stream and returns the error of earlier work).
   virtual absl::StatusOr<void*> Allocate(Bytes size, Lifetime lifetime) = 0;
   // Frees what `Allocate` returned.
   virtual void Free(void* data) = 0;
@@ -72,9 +73,12 @@ class Array {
   }
   // Returns whether there is no memory: after construction, a move or `Reset`.
   bool is_null() const { return data_ == nullptr; }
-  // Gives the memory back to the pool; the array is null then.
+  // Gives the memory back to the pool; the array is null then. Kernels and copies that were called
+  // before may still use the memory, because a device executes in the order of calls. REQUIRES,
+  // unchecked: collectives with the memory have been waited for (`PendingWork::Wait`).
   void Reset();
-  // Counts the memory under another use from now on.
+  // Counts the memory under another use from now on; does nothing if the array is null. The
+  // lifetime for which the memory was taken stays.
   void set_use(ArrayUse use);
 
  private:
@@ -104,10 +108,11 @@ class ArrayPool {
   ArrayPool(const ArrayPool&) = delete;
   ArrayPool& operator=(const ArrayPool&) = delete;
 
-  // Returns an array with undefined content. An array of no bytes is not null. Returns
-  // RESOURCE_EXHAUSTED naming the size if there is no free block of it and the device has no memory
-  // for one (DeviceMemory::Allocate). The lifetime follows from the use: transient arrays, logits
-  // and gathered parameters pass.
+  // Returns an array with undefined content. An array of no bytes is not null. Returns the errors
+  // of DeviceMemory::Allocate if there is no free block of the size: RESOURCE_EXHAUSTED naming the
+  // size if the device has no memory for one, else errors of the device. The lifetime follows from
+  // the use: transient arrays, logits and gathered parameters pass. It has no effect where a free
+  // block of the pool is reused.
   absl::StatusOr<Array> Take(ArrayUse use, Bytes size);
   // The same for an array whose use will change: the output of a layer is transient until the next
   // layer keeps it.

@@ -31,12 +31,16 @@ struct BalanceDegrees {
 // Returns the balance of these figures.
 BalanceDegrees DegreesOf(const StageFigures& figures);
 
-// Largest number of partitions to visit, so that a walk ends for any model. No measured walk came
-// to it, and 8 to 128 find nearly the same plans (docs/measurements/papers.md, *Where a walk ends*,
-// which `parplan-study papers --section long-walks` makes).
+// Largest number of partitions to try, so that a walk ends for any model: `memory_balanced` and the
+// neighbours count, also those that are refused; `time_balanced` counts only where it comes of
+// adjusting. `on_step` is therefore called at most once more. No measured walk came to it, and 8 to
+// 128 find nearly the same plans (docs/measurements/papers.md, *Where a walk ends*, which
+// `parplan-study papers --section long-walks` makes).
 inline constexpr int kMaxPartitions = 512;
 
-// Why a partition is in the queue, or is not. The planner offers the plan of any that fits.
+// Why a partition is in the queue, or is not. The planner offers the plan of any that fits. Test 2
+// is made first, because the others need the times: a partition that fails several tests has the
+// verdict of test 2, else that of test 1.
 enum class PartitionVerdict {
   kStart,       // the memory-balanced partition; without figures if a stage does not fit
   kEnd,         // the time-balanced partition
@@ -81,7 +85,13 @@ enum class WalkEnd {
 //  memory_of   the memory of the fullest stage in the measure under which p_m is balanced: solved
 //              stages all fill the budget they are given, so their peaks say nothing (ours,
 //              docs/papers.md 2.6)
-//  solve       the figures of a partition, or nothing if a stage does not fit
+//  solve       the figures of a partition, or nothing if a stage does not fit; called once for each
+//              call of `on_step`, with the same partition and before it, and not again in between,
+//              so that a caller may keep the solved stages for `on_step`. `time_balanced` is solved
+//              a second time if it comes of adjusting.
+//
+// All three are called on this thread, and an `AdjustmentStep` is valid until `on_step` returns.
+// REQUIRES, unchecked: both partitions have the same number of stages and the same sum.
 WalkEnd AdjustPartitions(const Partition& memory_balanced, const Partition& time_balanced,
                          const std::function<Bytes(const Partition&)>& memory_of,
                          const std::function<std::optional<StageFigures>(const Partition&)>& solve,

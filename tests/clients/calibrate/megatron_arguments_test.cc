@@ -56,6 +56,28 @@ TEST(ReadMegatronArguments, ReadsHowContextParallelRanksShareTokens) {
               HasSubstr("--hierarchical-context-parallel-sizes: must be two whole numbers"));
 }
 
+TEST(ReadMegatronArguments, SkipsRunsOfFeaturesThatAreOn) {
+  const struct {
+    const char* argument;
+    const char* off;
+    const char* on;
+  } cases[] = {
+      {"mtp-num-layers", "0", "1"},
+      {"window-size", "[-1, -1]", "[127, 0]"},
+      {"multi-latent-attention", "false", "true"},
+      {"fp8-format", "null", R"("hybrid")"},
+      {"hybrid-override-pattern", R"("")", R"("M*")"},
+      {"optimizer-cpu-offload", "false", "true"},
+  };
+  for (const auto& one : cases) {
+    const auto row_of = [&one](const char* value) {
+      return RowOfArguments(absl::StrCat("\"", one.argument, "\": ", value));
+    };
+    EXPECT_EQ(SkipReasonOf(row_of(one.off)), "") << one.argument;
+    EXPECT_THAT(SkipReasonOf(row_of(one.on)), HasSubstr("not modelled")) << one.argument;
+  }
+}
+
 TEST(ReadMegatronArguments, ReadsTheModulesThatAreRecomputed) {
   const auto row_of = [](const std::string& modules, const std::string& members = "") {
     return RowOfArguments(

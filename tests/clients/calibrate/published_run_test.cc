@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "clients/calibrate/run_problem.h"
 #include "tests/clients/calibrate/accuracy_samples.h"
 #include "tests/support/shared_data.h"
@@ -204,8 +205,45 @@ TEST(ReadPublishedRuns, ReadsHybridsByTheirPattern) {
   EXPECT_TRUE(question.model->layer(3).has_experts());
   EXPECT_EQ(question.model->layer(4).feed_forward_size, 4096);
   EXPECT_THAT(SkipReasonOf(With(row, "M*E-", "M*Q-")), HasSubstr("layer_pattern must consist of"));
-  EXPECT_THAT(SkipReasonOf(With(row, R"("moe_ffn")", R"("moe_latent": 256, "moe_ffn")")),
-              HasSubstr("narrower width"));
+  const RunQuestion narrow =
+      *QuestionOf(RunOf(With(row, R"("moe_ffn")", R"("moe_latent": 256, "moe_ffn")")));
+  EXPECT_EQ(narrow.model->layer(3).expert_latent_size, 256);
+  // Its pattern says nothing of such layers, which are no blocks of attention and experts.
+  EXPECT_THAT(SkipReasonOf(With(row, R"("moe_ffn")", R"("mtp_layers": 1, "moe_ffn")")),
+              HasSubstr("layers that predict further tokens are not said"));
+  EXPECT_EQ(SkipReasonOf(With(row, R"("moe_ffn")", R"("mtp_layers": 0, "moe_ffn")")), "");
+  for (const auto& [pattern, expert_count] : {std::pair{"*E", 4}, std::pair{"*-", 0}}) {
+    const RunQuestion further = *QuestionOf(RunOf(
+        With(row, R"("moe_ffn")",
+             absl::StrCat(R"("mtp_layers": 1, "mtp_pattern": ")", pattern, R"(", "moe_ffn")"))));
+    EXPECT_EQ(further.model->layer(5).prediction_depth, 1);
+    EXPECT_EQ(further.model->layer(5).expert_count, expert_count);
+    EXPECT_THAT(further.assumptions, Not(Contains(HasSubstr("weights of its own"))));
+  }
+  EXPECT_THAT(QuestionOf(RunOf(With(row, R"("moe_ffn")", R"("mtp_layers": 2, "mtp_pattern": "*E",
+                                    "mtp_shared": true, "moe_ffn")")))
+                  ->assumptions,
+              Contains(HasSubstr("weights of its own")));
+  EXPECT_THAT(
+      SkipReasonOf(With(row, R"("moe_ffn")", R"("mtp_layers": 1, "mtp_pattern": "M", "moe_ffn")")),
+      HasSubstr("of parts `M` are not modelled"));
+}
+
+// Megatron Core builds them by the specification of the last decoder layer.
+TEST(ReadPublishedRuns, LayersOfFurtherTokensAreLikeTheLastOne) {
+  const auto last_of = [](const char* interval) {
+    const RunQuestion question = *QuestionOf(RunOf(
+        With(GptRow(), R"("ffn": 4096,)",
+             absl::StrCat(R"("ffn": 4096, "swiglu": false, "experts": 4, "top_k": 2, "moe_ffn": 512,
+                        "mtp_layers": 1, "moe_layer_freq": )",
+                          interval, ","))));
+    return question.model->layer(3);
+  };
+  EXPECT_EQ(last_of("1").prediction_depth, 1);
+  EXPECT_TRUE(last_of("1").has_experts());
+  // The first of two layers has experts, the second none.
+  EXPECT_FALSE(last_of("2").has_experts());
+  EXPECT_EQ(last_of("2").feed_forward_size, 4096);
 }
 
 // Products of two counts have the limit of each: sanitizers would see them overflow.

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "tests/clients/calibrate/accuracy_samples.h"
@@ -137,6 +142,10 @@ TEST(QuestionOf, KnowsTheWaysOfTrainersOnFsdp) {
   EXPECT_FALSE(titan.runtime.fused_elementwise);
   EXPECT_TRUE(question("torchtitan + torch.compile", "none").runtime.fused_elementwise);
   EXPECT_FALSE(question("torchtitan, no torch.compile", "none").runtime.fused_elementwise);
+  // A member of the section `model` counts more than the words of the framework.
+  EXPECT_FALSE(QuestionFor(With(With(GptRow(), "Megatron-LM", "torchtitan + torch.compile"),
+                                R"("heads": 16,)", R"("heads": 16, "compile": false,)"))
+                   .runtime.fused_elementwise);
   EXPECT_EQ(question("NeMo AutoModel", "none").runtime.runtime_id, "nemo-automodel");
   EXPECT_EQ(question("nanotron", "none").runtime.runtime_id, "nanotron");
   // Megatron's selective recomputation is of attention.
@@ -354,6 +363,43 @@ TEST(QuestionOf, GivesJobsTheirNamesWithoutTheirPlans) {
   EXPECT_EQ(one.job_key, other.job_key);
   EXPECT_NE(one.plan_key, other.plan_key);
   EXPECT_NE(one.job_key, QuestionFor(With(GptRow(), R"("gbs": 64)", R"("gbs": 128)")).job_key);
+}
+
+// Plans are ranked within a job, which plans of another model would spoil.
+TEST(QuestionOf, GivesModelsThatDifferInOneSizeJobsOfTheirOwn) {
+  const auto key_of = [](const std::string& members) {
+    return QuestionFor(With(GptRow(), R"("heads": 16,)", R"("heads": 16, )" + members)).job_key;
+  };
+  const std::string experts = R"("experts": 4, "top_k": 2, )";
+  const std::string latent =
+      R"("mla": true, "q_lora_rank": 48, "kv_lora_rank": 32, "qk_nope_head_dim": 16,
+         "qk_rope_head_dim": 8, )";
+  std::vector<std::string> keys = {
+      key_of(""),
+      key_of(R"("tied": false,)"),
+      key_of(R"("swiglu": true,)"),
+      key_of(R"("head_dim": 32,)"),
+      key_of(R"("kv_heads": 4,)"),
+      key_of(R"("mtp_layers": 1,)"),
+      key_of(R"("window_size": 128,)"),
+      key_of(R"("window_size": 128, "window_every": 2,)"),
+      key_of(experts + R"("moe_ffn": 512,)"),
+      key_of(experts + R"("moe_ffn": 1024,)"),
+      key_of(experts + R"("moe_ffn": 512, "shared_expert_ffn": 512,)"),
+      key_of(experts + R"("moe_ffn": 512, "dense_layers": 1,)"),
+      key_of(experts + R"("moe_ffn": 512, "moe_layer_freq": 2,)"),
+      key_of(latent + R"("v_head_dim": 12,)"),
+      key_of(latent + R"("v_head_dim": 16,)"),
+      QuestionFor(With(GptRow(), R"("split")", R"("peft": {"kind": "lora"}, "split")")).job_key,
+      QuestionFor(With(GptRow(), R"("split")", R"("peft": {"kind": "lora", "rank": 8}, "split")"))
+          .job_key};
+  const size_t count = keys.size();
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  EXPECT_EQ(keys.size(), count);
+  // Sizes that say what would count anyway are no difference, nor is the name.
+  EXPECT_EQ(key_of(R"("kv_heads": 16, "head_dim": 64, "mtp_layers": 0,)"), key_of(""));
+  EXPECT_EQ(QuestionFor(With(GptRow(), "GPT tiny", "GPT small")).job_key, key_of(""));
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ LayerDefinition Decoder(const DecoderModelOptions& options, int layer) {
     decoder.experts_per_token = 2;
     decoder.expert_feed_forward_size = 256;
     decoder.shared_expert_feed_forward_size = 128;
+    decoder.expert_latent_size = options.expert_latent_size;
   }
   if (options.latent_attention) {
     decoder.key_value_head_count = 64;
@@ -121,6 +122,7 @@ DecoderModelOptions RandomMegatronModel(std::mt19937_64& random) {
   if (Draw(random, 0, 2) == 0) options.prediction_count = Draw(random, 1, 3);
   // A list of windows leaves open what layers of further tokens have.
   if (options.prediction_count > 0) options.window_interval = std::min(options.window_interval, 1);
+  if (options.expert_layer_count > 0 && Toss(random)) options.expert_latent_size = 64;
   return options;
 }
 

@@ -14,6 +14,8 @@ struct DecoderModelOptions {
   // Layers without experts, and behind them layers with some.
   int dense_layer_count = 4;
   int expert_layer_count = 0;
+  // Width of the vectors of experts; 0: as wide as the layers.
+  int expert_latent_size = 0;
   int key_value_head_count = 8;
   bool gated = false;
   bool tied_embedding = true;

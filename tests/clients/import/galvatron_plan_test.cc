@@ -91,23 +91,38 @@ TEST(ImportGalvatronPlan, ErrorsNameFileAndField) {
   refuse(R"({"pp_deg": 3, "tp_sizes_enc": "1,1", )" + rest + "}", "does not divide 8 devices");
   refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1", )" + rest + "}", "must have 2 entries");
   refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,3", )" + rest + "}", "tp_sizes_enc[1]: is 3");
-  refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,x", )" + rest + "}", "whole numbers");
+  refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,x", )" + rest + "}", "tp_sizes_enc[1]: is `x`");
+  refuse(R"({"pp_deg": 1, "tp_sizes_enc": [1, 1.5], )" + rest + "}", "tp_sizes_enc[1]: ");
+  refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,1", "checkpoint": "0,2", )" + rest + "}",
+         "checkpoint[1]: is 2; must be from 0 to 1");
   refuse(R"({"pp_deg": 2, "tp_sizes_enc": "1,1", "pp_division": "2,2", )" + rest + "}",
          "must add up to the 2");
+  refuse(R"({"pp_deg": 2, "tp_sizes_enc": "1,1", "pp_division": "1,1,0", )" + rest + "}",
+         "pp_division: must have 2 entries, one for each stage; it has 3");
   refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,1", "cp_sizes_enc": "3,1", )" + rest + "}",
-         "beside context degree 3");
+         "cp_sizes_enc[0]: is 3, which does not divide the 8 devices");
+  refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,2", "cp_sizes_enc": "1,8", )" + rest + "}",
+         "cp_sizes_enc[1]: is 8, which does not divide the 4 devices that tp_sizes_enc[1] 2");
+  refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,1", "vcp": 16, )" + rest + "}",
+         "vcp: is 16, which does not divide the 8 devices");
   refuse(R"({"pp_deg": 1, "tp_sizes_enc": "2,1", "use_sp": "1,0", "cp_sizes_enc": "2,1", )" + rest +
              "}",
-         "Ulysses beside context parallelism");
+         "use_sp[0]: is Ulysses beside context parallelism");
   refuse(
       R"({"pp_deg": 1, "tp_sizes_enc": "2,1", "use_sp": "1,0", "tp_consecutive_flags": "0,1", )" +
           rest + "}",
-      "Ulysses over strided devices");
+      "use_sp[0]: is Ulysses over strided devices");
   refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,1", "pipeline_type": 7, )" + rest + "}",
          "pipeline_type");
   refuse(R"({"pp_deg": 1, "tp_sizes_enc": "1,1", "dp_types_enc": "0,0", "global_bsz": 128,
              "chunks": 3})",
-         "which does not divide global_bsz 128");
+         "chunks: is 3, which does not divide global_bsz 128");
+  EXPECT_THAT(ImportForDecoder(R"({"pp_deg": 1, "tp_sizes_enc": "1,1", "dp_types_enc": "0,0",
+                                   "global_bsz": 128, "chunks": 4})",
+                               2, {.device_count = 8, .micro_batch_count = 5})
+                  .status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("--galvatron-micro-batches: is 5, which does not divide")));
   EXPECT_THAT(ImportForDecoder(R"({"pp_deg": 1})", 2, GalvatronPlanOptions()).status().ToString(),
               HasSubstr("world_size: is missing"));
 }

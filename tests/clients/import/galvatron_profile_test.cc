@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "proto/wire/profile_wire.h"
 #include "tests/clients/import/import_test_files.h"
 #include "tests/support/shared_data.h"
@@ -95,6 +96,31 @@ TEST(GalvatronTimes, ThatAreNotPositiveAreLeftOutWithANote) {
   EXPECT_EQ(FindTiming(import.profile, "head", 2)->origin(), v1::ORIGIN_ESTIMATED);
   EXPECT_THAT(ImportTimes(R"({"layertype_0_bsz1": -2})").status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("times.json: layertype_0")));
+}
+
+TEST(GalvatronTimes, ThatAreNotReadAreNoted) {
+  std::string passes;
+  for (int count = 1; count <= 66; ++count) {
+    absl::StrAppend(&passes, "\"layernum[", count, "]_bsz2\": ", count, ", ");
+  }
+  ASSERT_OK_AND_ASSIGN(
+      const GalvatronImport import,
+      ImportTimes(absl::StrCat("{", passes, R"("layertype_0_bsz2": 4, "layertype_other": 7,
+          "layernum[2]": 3, "fwd_time_else": 1})")));
+  EXPECT_THAT(import.notes,
+              AllOf(Contains("times.json: layertype_other says no batch size and was left out"),
+                    Contains("times.json: layernum[2] says no batch size and was left out"),
+                    Contains("times.json: 2 whole passes were left out, which are more than 64 of "
+                             "one batch size"),
+                    Contains(HasSubstr("`fwd_time_else`"))));
+  ASSERT_OK_AND_ASSIGN(const GalvatronImport twice,
+                       ImportTimes(R"({"fwd_time_embed_dim_64": 3, "fwd_time_hidden_64": 5})"));
+  EXPECT_EQ(Nanoseconds(FindTiming(twice.profile, "decoder", 1)->forward_duration()), 3'000'000);
+  EXPECT_THAT(twice.notes, Contains("times.json: fwd_time_hidden_64 was left out, since "
+                                    "fwd_time_embed_dim_64 is of the same width"));
+  EXPECT_THAT(
+      ImportTimes(R"({"fwd_time_hidden_32": 3})").status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("times.json: fwd_time_hidden_32: ")));
 }
 
 TEST(GalvatronTimes, OfOneModelOnlyNeedTwoLayerCounts) {

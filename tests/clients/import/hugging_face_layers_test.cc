@@ -235,6 +235,72 @@ TEST(ImportHuggingFace, StateSpacesAloneHaveTheParametersOfMambaTwo) {
   EXPECT_NEAR(static_cast<double>(count), 2.7e9, 0.005 * 2.7e9);
 }
 
+// Nemotron 3 Super: 120.6 billion parameters without the layer that predicts a further token
+// (arXiv 2604.12374): 40 state spaces, 40 layers of experts that read 1024 of 4096 values, and 8 of
+// attention.
+constexpr char kNemotronSuper[] = R"({"model_type": "nemotron_h", "hidden_size": 4096,
+    "vocab_size": 131072, "num_hidden_layers": 88, "hybrid_override_pattern":
+    "MEMEMEM*EMEMEMEM*EMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEM*EMEMEMEME",
+    "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128,
+    "intermediate_size": 2688, "moe_intermediate_size": 2688, "moe_latent_size": 1024,
+    "moe_shared_expert_intermediate_size": 5376, "n_routed_experts": 512, "n_shared_experts": 1,
+    "num_experts_per_tok": 22, "mamba_num_heads": 128, "mamba_head_dim": 64,
+    "ssm_state_size": 128, "n_groups": 8, "conv_kernel": 4, "chunk_size": 128,
+    "mlp_hidden_act": "relu2", "max_position_embeddings": 8192, "tie_word_embeddings": false,
+    "use_conv_bias": true, "num_nextn_predict_layers": 0})";
+
+TEST(ImportHuggingFace, LatentExpertsHaveTheParametersOfNemotronSuper) {
+  const int64_t hidden = 4096, latent = 1024;
+  const int64_t attention = hidden * (2 * 32 * 128 + 2 * 2 * 128) + hidden;
+  const int64_t mamba = hidden * (2 * 8192 + 2 * 1024 + 128) + 8192 * hidden +
+                        (8192 + 2 * 1024) * 5 + 3 * 128 + 8192 + hidden;
+  const int64_t experts =
+      512 * 2 * latent * 2688 + 2 * hidden * latent + hidden * 512 + 2 * hidden * 5376 + hidden;
+  const int64_t count = ParametersOf(kNemotronSuper);
+  EXPECT_EQ(count, 8 * attention + 40 * mamba + 40 * experts + 2 * 131072 * hidden + hidden);
+  EXPECT_NEAR(static_cast<double>(count), 120.6e9, 0.001 * 120.6e9);
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(kNemotronSuper));
+  EXPECT_EQ(import.model.layer_definitions(2).expert_latent_size(), 1024);
+}
+
+// Layers of one part each are named for a further token, too: attention and experts, in the words
+// or letters of either release.
+TEST(ImportHuggingFace, ReadsThePartsOfLayersForFurtherTokens) {
+  for (const char* parts : {R"({"num_nextn_predict_layers": 1,
+                                "mtp_hybrid_override_pattern": "*E"})",
+                            R"({"num_nextn_predict_layers": 1,
+                                "mtp_layers_block_type": ["attention", "moe"]})"}) {
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import,
+                         ImportConfigText(With(kNemotronSuper, parts)));
+    const auto& definitions = import.model.layer_definitions();
+    const v1::LayerDefinition& layer = definitions[definitions.size() - 2];
+    EXPECT_EQ(layer.kind(), v1::LAYER_KIND_DECODER);
+    EXPECT_EQ(layer.prediction_depth(), 1);
+    EXPECT_EQ(layer.expert_count(), 512);
+    EXPECT_EQ(layer.expert_latent_size(), 1024);
+    EXPECT_EQ(layer.key_value_head_count(), 2);
+  }
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport dense,
+                       ImportConfigText(With(kNemotronSuper, R"({"num_nextn_predict_layers": 2,
+                                                "mtp_hybrid_override_pattern": "*-"})")));
+  const auto& definitions = dense.model.layer_definitions();
+  EXPECT_EQ(definitions[definitions.size() - 2].prediction_depth(), 2);
+  EXPECT_EQ(definitions[definitions.size() - 2].expert_count(), 0);
+  const struct {
+    const char* change;
+    const char* error;
+  } cases[] = {{R"({"num_nextn_predict_layers": 1})", "needs attention in the last layer"},
+               {R"({"num_nextn_predict_layers": 1, "mtp_hybrid_override_pattern": "M"})",
+                "mtp_hybrid_override_pattern: must be attention with a feed-forward part"},
+               {R"({"num_nextn_predict_layers": 1, "mtp_layers_block_type": ["attention"]})",
+                "mtp_layers_block_type: must be attention with a feed-forward part"}};
+  for (const auto& test : cases) {
+    EXPECT_THAT(ImportConfigText(With(kNemotronSuper, test.change)).status().ToString(),
+                HasSubstr(test.error))
+        << test.change;
+  }
+}
+
 // The number of heads follows from the inner size and the size of a head; without either it is
 // asked for, since Mamba-2 is not Mamba.
 TEST(ImportHuggingFace, MambaTwoNeedsItsHeads) {

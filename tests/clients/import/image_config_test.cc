@@ -5,13 +5,19 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "absl/status/statusor.h"
+#include "clients/import/config_fields.h"
 #include "tests/clients/import/hugging_face_cases.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Two layers of 16 values in two heads over 4 by 4 patches of 2 by 2 pixels, and 5 classes.
@@ -78,6 +84,19 @@ constexpr char kSwin[] = R"({"model_type": "swin", "embed_dim": 8, "depths": [2,
     "num_heads": [2, 4], "window_size": 4, "mlp_ratio": 4.0, "image_size": 32, "patch_size": 4,
     "num_labels": 5, "path_norm": true, "num_layers": 2, "hidden_size": 16})";
 
+// An error of the last fields that are read, too, is the result.
+TEST(ReadVit, ReturnsTheErrorOfAnyField) {
+  for (const char* change :
+       {R"({"intermediate_size": -1})", R"({"qkv_bias": 3})", R"({"num_register_tokens": "two"})",
+        R"({"layer_scale_init_value": []})"}) {
+    const nlohmann::json config = nlohmann::json::parse(With(kVit, change));
+    ConfigFields fields(config, "config.json", "");
+    EXPECT_THAT(ReadVit("vit", true, fields).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("config.json: ")))
+        << change;
+  }
+}
+
 TEST(ReadSwin, CountsWhatMergesPatchesAndTheDistancesInWindows) {
   const int64_t distances = 7 * 7;
   const int64_t first = 4 * (8 * 8 + 8) + 2 * 8 * 32 + 32 + 8 + 4 * 8 + distances * 2;
@@ -95,6 +114,34 @@ TEST(ReadSwin, WindowsAreChunksUnlessTheyHoldTheWholeImage) {
   EXPECT_EQ(LayersOf(import.model), "cc.");
   EXPECT_EQ(import.model.layer_definitions(1).sequence_length(), 64);
   EXPECT_EQ(import.model.layer_definitions(2).sequence_length(), 16);
+}
+
+// Numbers of patches that reach the blocks of transformers' SwinForImageClassification.
+TEST(ReadSwin, OddSidesAreRoundedUpSoThatNoStageIsLost) {
+  const auto lengths = [](const char* change) {
+    const absl::StatusOr<HuggingFaceImport> import = ImportConfigText(With(kSwin, change));
+    EXPECT_OK(import.status());
+    std::vector<int> found;
+    for (const v1::LayerDefinition& layer : import->model.layer_definitions()) {
+      if (layer.kind() == v1::LAYER_KIND_ENCODER) found.push_back(layer.sequence_length());
+    }
+    return found;
+  };
+  EXPECT_THAT(lengths(R"({"image_size": 36, "depths": [1, 1, 1], "num_heads": [2, 4, 8]})"),
+              ElementsAre(81, 25, 9));
+  EXPECT_THAT(lengths(R"({"image_size": 4, "depths": [1, 1, 1], "num_heads": [2, 4, 8]})"),
+              ElementsAre(1, 1, 1));
+}
+
+// transformers makes 6,517 parameters with windows of 4 by 4, 7,925 with 8 by 8, and as many for an
+// image with fewer patches than a window has; 20,931 with a third stage.
+TEST(ReadSwin, TablesOfScoresAreOfWholeWindows) {
+  EXPECT_EQ(ParametersOf(kSwin), 6517);
+  EXPECT_EQ(ParametersOf(With(kSwin, R"({"image_size": 12})")), 6517);
+  EXPECT_EQ(ParametersOf(With(kSwin, R"({"window_size": 8})")), 7925);
+  EXPECT_EQ(ParametersOf(With(kSwin, R"({"depths": [1, 1, 1], "num_heads": [2, 4, 8],
+                                         "image_size": 36})")),
+            20931);
 }
 
 TEST(ReadSwin, RefusesBySize) {

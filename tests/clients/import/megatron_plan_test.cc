@@ -359,8 +359,15 @@ TEST(ImportMegatronPlan, RefusesAnotherModel) {
     refuse(absl::StrCat(shape, "--num-experts 16 --moe-layer-freq='", broken, "'"), experts,
            "--moe-layer-freq: must be a number or lists of 0 and 1 for 4 layers");
   }
-  EXPECT_OK(ImportMegatronPlan(
-      {"run.args", shape + "--num-experts 16 --moe-layer-freq=([0]+[1,1]+[1]*1)"}, experts, 8));
+  const std::string mixture = shape + "--num-experts 16 --moe-layer-freq=([0]+[1,1]+[1]*1)";
+  EXPECT_OK(ImportMegatronPlan({"run.args", mixture}, experts, 8));
+  refuse(mixture + " --moe-latent-size 64", experts, "--moe-latent-size: must be 0");
+  const ModelSpec latent = DecoderModel({.dense_layer_count = 1,
+                                         .expert_layer_count = 3,
+                                         .expert_latent_size = 64,
+                                         .key_value_head_count = 64});
+  refuse(mixture, latent, "--moe-latent-size: must be 64");
+  EXPECT_OK(ImportMegatronPlan({"run.args", mixture + " --moe-latent-size 64"}, latent, 8));
 }
 
 // Layers for further tokens are beside the head unless a layout says otherwise.

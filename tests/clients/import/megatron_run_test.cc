@@ -353,7 +353,7 @@ TEST(ImportMegatronRun, RefusesBadInput) {
   refuse(kLlama, "--devices: is needed: run.args does not give torchrun", 0);
   refuse(llama + "--multi-latent-attention",
          "--group-query-attention: contradicts --multi-latent-attention");
-  refuse(llama + "--moe-latent-size 64", "--moe-latent-size: has experts on narrower vectors");
+  refuse(llama + "--moe-latent-size 64", "--moe-latent-size: is the width of experts, and needs");
   refuse(llama + "--fp8-format e5m2", "--fp8-format: must be e4m3 or hybrid, and is `e5m2`");
   refuse(llama + "--fp8-format e4m3 --fp8-recipe custom", "--fp8-recipe: must be delayed, ");
   refuse(llama + "--fp8-format e4m3 --fp4-format e2m1", "--fp4-format: contradicts --fp8-format");

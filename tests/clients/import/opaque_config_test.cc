@@ -57,6 +57,23 @@ TEST(GivenOpaqueLayers, AllLayersOfAnUnknownFamilyCanBeOpaque) {
                                                "layers: rescale_every")));
 }
 
+TEST(GivenOpaqueLayers, ErrorsHaveTheLineOfTheFileAndTheKind) {
+  const auto error = [](const char* text) {
+    return ReadOpaqueLayers({"sizes.json", text}).status().ToString();
+  };
+  EXPECT_THAT(error("{\"conv\": {\"opaque\": {}},\n\"rest\": {\n \"opaque\": "
+                    "{\"keptBytesPerSampel\": 5}}}"),
+              HasSubstr("sizes.json:3: rest.opaque.keptBytesPerSampel: no such field"));
+  EXPECT_THAT(error("{\n\"conv\": {\"fields\": [],\n\"parameterCount\": true}}"),
+              HasSubstr("sizes.json:3: conv.parameterCount: must be a whole number"));
+  EXPECT_THAT(error("{\n\n\"conv\": {\"parameterCount\": 5}}"),
+              HasSubstr("sizes.json:3: conv.opaque: is required"));
+  EXPECT_THAT(error("{\n\"conv\": {\n\n\"fields\": [1]}}"),
+              HasSubstr("sizes.json:4: conv.fields: must be a list"));
+  EXPECT_THAT(error("{\"conv\": {\"opaque\": {}},\n\"conv\": {\"opaque\": {}}}"),
+              HasSubstr("sizes.json:2: "));
+}
+
 TEST(GivenOpaqueLayers, TheFamilyMattersOnlyIfAnotherKindIsLeft) {
   constexpr char kKinds[] = R"({"model_type": "brand-new",
       "layer_types": ["conv", "other", "conv"], "num_quuxes": 2})";

@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "planner/cost/predict_plan.h"
+#include "planner/model/stage_layers.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/valid.h"
 
@@ -15,6 +20,7 @@ namespace parplan {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 constexpr int kDevices = 8;
@@ -177,6 +183,67 @@ TEST(CollectivesOfStep, TakesTheTimeThatIsPredicted) {
       }
     }
   }
+}
+
+// `E` embeddings, `d` decoders and `H` a tied head, each stage behind a bar on as many devices as
+// the others.
+std::vector<std::string> TiedTables(absl::string_view stages, int device_count, int rank) {
+  const PlanningProblem base = EstimatedProblem({.device_count = device_count,
+                                                 .decoder_count = 1,
+                                                 .hidden_size = 1024,
+                                                 .attention_head_count = 16,
+                                                 .sequence_length = 1024,
+                                                 .global_batch_size = 64});
+  const ModelSpec& known = base.model();
+  std::vector<ModelLayerRun> runs;
+  for (const char letter : stages) {
+    if (letter == '|') continue;
+    const int definition = letter == 'E' ? 0 : letter == 'd' ? 1 : 2;
+    if (!runs.empty() && runs.back().definition_index == definition) {
+      ++runs.back().layer_count;
+    } else {
+      runs.push_back({definition, 1});
+    }
+  }
+  Knowledge knowledge;
+  knowledge.groups.emplace_back().hardware = std::make_shared<const Hardware>(EightA100Nodes());
+  const PlanningProblem problem = Valid(PlanningProblem::Create(
+      std::make_shared<const ModelSpec>(
+          Valid(ModelSpec::Create("m", {known.layer(0), known.layer(1), known.layer(2)}, runs,
+                                  Precision::kBf16, Optimizer::kAdam))),
+      std::make_shared<const Topology>(base.topology()), std::move(knowledge), 64, base.rules()));
+  const std::vector<std::string> parts = absl::StrSplit(stages, '|');
+  Plan plan{.device_count = device_count, .global_batch_size = 64, .micro_batch_count = 4};
+  plan.schedule = Schedule::kOneForwardOneBackward;
+  int layer = 0;
+  for (const std::string& part : parts) {
+    StagePlan stage;
+    stage.rank_count = device_count / static_cast<int>(parts.size());
+    stage.first_rank = stage.rank_count * static_cast<int>(plan.stages.size());
+    for (size_t i = 0; i < part.size(); ++i) {
+      AppendLayer(problem.model(), layer++, {.data_parallel_degree = stage.rank_count}, &stage);
+    }
+    plan.stages.push_back(std::move(stage));
+  }
+  std::vector<std::string> tied;
+  for (const std::string& line : Listed(problem, plan, rank)) {
+    if (absl::StartsWith(line, "tied table")) tied.push_back(line);
+  }
+  return tied;
+}
+
+TEST(CollectivesOfStep, SumsTheSharedTableOnceOverTheStagesThatHoldIt) {
+  EXPECT_THAT(TiedTables("Ed|d|dH", 3, 0), ElementsAre("tied table all-reduce 0-2 of 2 x1"));
+  EXPECT_THAT(TiedTables("Ed|d|dH", 3, 1), IsEmpty());
+  EXPECT_THAT(TiedTables("Ed|dH", 4, 3), ElementsAre("tied table all-reduce 1-3 of 2 x1"));
+  EXPECT_THAT(TiedTables("EdH", 2, 0), IsEmpty());
+  // Layers of images may come before the embedding of words.
+  EXPECT_THAT(TiedTables("d|E|d|dH", 4, 0), IsEmpty());
+  EXPECT_THAT(TiedTables("d|E|d|dH", 4, 1), ElementsAre("tied table all-reduce 1-3 of 2 x1"));
+  EXPECT_THAT(TiedTables("dd|EdH", 2, 1), IsEmpty());
+  // An encoder and a decoder have an embedding each.
+  EXPECT_THAT(TiedTables("Ed|dE|dH", 3, 1), ElementsAre("tied table all-reduce 0-2 of 3 x1"));
+  EXPECT_THAT(TiedTables("Ed|EdH", 2, 1), ElementsAre("tied table all-reduce 0-1 of 2 x1"));
 }
 
 // Neighbours with other layouts exchange them at once in both passes, unless ranks hold the same

@@ -226,6 +226,7 @@ TEST(LayerDigest, DependsOnEveryNumberOfAStructure) {
   change(prediction, [](auto& l) { ++l.prediction_depth; });
   change(prediction, [](auto& l) { ++l.further_token_count; });
   change(latent, [](auto& l) { l.wide_products = true; });
+  change(latent, [](auto& l) { ++l.expert_latent_size; });
   change(latent, [](auto& l) { l.frozen = true; });
   change(latent, [](auto& l) { l.frozen = true, ++l.attention_adapter_rank; });
   change(latent, [](auto& l) { l.frozen = true, ++l.feed_forward_adapter_rank; });

@@ -154,13 +154,23 @@ TEST(ParseJson, SaysWhatIsWrongAndWhatToWrite) {
             "f.json:1: micro_batch_size: must be between -2147483648 and 2147483647, not "
             "2147483648");
   EXPECT_EQ(ErrorOf<Timing>("{\"micro_batch_size\": 1.5}"),
-            "f.json:1: micro_batch_size: must be a whole number of at most 64 bits");
+            "f.json:1: micro_batch_size: must be a whole number, not 1.5");
+  EXPECT_EQ(ErrorOf<Timing>("{\"micro_batch_size\": 1e16}"),
+            "f.json:1: micro_batch_size: must be between -2147483648 and 2147483647, not 1e+16");
+  // A whole number of 64 bits, so the error must say what is wrong with it.
+  EXPECT_EQ(ErrorOf<v1::PlanSpec>("{\"global_batch_size\": 1e16}"),
+            "f.json:1: global_batch_size: must be written with all its digits: beyond 2^53, a "
+            "number with a point or an exponent may stand for another one");
+  EXPECT_EQ(ErrorOf<v1::PlanSpec>("{\"global_batch_size\": 10000000000000000}"), "");
+  EXPECT_EQ(ErrorOf<v1::PlanSpec>("{\"global_batch_size\": 9.007199254740992e15}"), "");
+  EXPECT_THAT(ErrorOf<v1::PlanSpec>("{\"global_batch_size\": 9223372036854775808}"),
+              HasSubstr("must be between -9223372036854775808 and 9223372036854775807"));
   EXPECT_EQ(ErrorOf<Timing>("{\"micro_batch_size\": \"4\"}"),
             "f.json:1: micro_batch_size: must be a whole number, not a string");
   EXPECT_THAT(ErrorOf<v1::PlanSpec>("{\"global_batch_size\": \"0x10\"}"),
               HasSubstr("not \"0x10\""));
   EXPECT_THAT(ErrorOf<v1::PlanSpec>("{\"global_batch_size\": 18446744073709551615}"),
-              HasSubstr("at most 64 bits"));
+              HasSubstr("must be between"));
   EXPECT_THAT(ErrorOf<v1::Provenance>("{\"measure_time\": \"yesterday\"}"),
               HasSubstr("must be a time like"));
   EXPECT_THAT(ErrorOf<v1::Provenance>("{\"measure_time\": \"infinite-future\"}"),

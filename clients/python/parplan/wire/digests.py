@@ -20,7 +20,7 @@ _LAYER_FIELDS = {
     "expert_feed_forward_size", "shared_expert_feed_forward_size", "attention_window",
     "attention_chunk_size", "latent_attention", "state_space", "opaque", "prediction_depth",
     "further_token_count", "frozen", "attention_adapter_rank", "feed_forward_adapter_rank",
-    "wide_products"}
+    "wide_products", "expert_latent_size"}
 # In the order of their digests.
 _LATENT_FIELDS = ("query_rank", "key_value_rank", "rotary_head_size", "value_head_size")
 _STATE_SPACE_FIELDS = ("kind", "inner_size", "state_size", "head_count", "group_count",
@@ -119,6 +119,8 @@ def _structure_lines(layer: Any) -> list[str]:
     if layer.prediction_depth or layer.further_token_count:
         lines.append(_line("prediction", "layer", layer.prediction_depth,
                            layer.further_token_count))
+    if layer.expert_latent_size:
+        lines.append(_line("expert_latent", "layer", layer.expert_latent_size))
     if layer.wide_products:
         lines.append(_line("wide_products", "layer"))
     if layer.frozen:

@@ -94,9 +94,11 @@ def _feed_forward(layer: Any) -> int:
     hidden = layer.hidden_size
     is_gated = messages.enum_name("FeedForwardKind",
                                   layer.feed_forward_kind) == "FEED_FORWARD_KIND_SWIGLU"
-    per_width = (3 if is_gated else 2) * hidden
+    matrices = 3 if is_gated else 2
     if not layer.expert_count:
-        return int(per_width * layer.feed_forward_size)
-    widths = (layer.expert_count * layer.expert_feed_forward_size
-              + layer.shared_expert_feed_forward_size)
-    return int(per_width * widths + hidden * layer.expert_count)
+        return int(matrices * hidden * layer.feed_forward_size)
+    experts = (matrices * (layer.expert_latent_size or hidden) * layer.expert_count
+               * layer.expert_feed_forward_size)
+    shared = matrices * hidden * layer.shared_expert_feed_forward_size
+    maps = 2 * hidden * layer.expert_latent_size
+    return int(experts + shared + maps + hidden * layer.expert_count)

@@ -103,12 +103,13 @@ def test_a_digest_of_structures_depends_on_each_number(part, field, value):
 
 def test_a_digest_of_experts_depends_on_each_number():
     experts = {"feed_forward_size": 0, "expert_count": 8, "experts_per_token": 2,
-               "expert_feed_forward_size": 64, "shared_expert_feed_forward_size": 32}
+               "expert_feed_forward_size": 64, "shared_expert_feed_forward_size": 32,
+               "expert_latent_size": 48}
     found = {digests.model_digest(plans.model_of(4))}
     found.add(digests.model_digest(plans.model_of(4, **experts)))
     for name in list(experts)[1:]:
         found.add(digests.model_digest(plans.model_of(4, **{**experts, name: 1})))
-    assert len(found) == 6
+    assert len(found) == 7
 
 
 def test_another_model_or_topology_is_refused():
