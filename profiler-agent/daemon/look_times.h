@@ -1,5 +1,5 @@
 // The times at which the agent looks whether a measurement of its node is due. The daemon has one
-// `LookTimes`, which it tells what happened.
+// `LookTimes` and reports events to it.
 //
 //   LookTimes times({.busy_pause = absl::Minutes(5), .drift_pause = absl::Minutes(10)});
 //   if (now >= times.next()) {

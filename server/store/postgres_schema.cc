@@ -295,7 +295,7 @@ CREATE INDEX executions_by_end ON executions (end_time, sequence) WHERE state <>
     // A row of usage was one for each owner and cluster, and locked until the transaction that
     // changed it was over: calls of one owner waited for each other's disk. Now it is in parts,
     // whose sum counts. A change takes all parts that no other transaction holds, and puts one in
-    // their place that has their sum and the change. So it waits for nobody, parts are few, and
+    // their place that has their sum and the change. So it never waits, parts are few, and
     // none is left once nothing is stored, but for those of transactions at the same time, until
     // the next change of the owner. The locks come first, as above: transactions that count as
     // before have ended then.
