@@ -10,7 +10,7 @@ namespace {
 constexpr absl::Duration kInventoryInterval = absl::Hours(1);
 // Pause before measuring the next part of what a time budget left out.
 constexpr absl::Duration kRestPause = absl::Minutes(1);
-constexpr BackoffOptions kFailurePauses = {absl::Minutes(1), absl::Hours(1)};
+constexpr BackoffOptions kMeasurementPauses = {absl::Minutes(1), absl::Hours(1)};
 
 }  // namespace
 
@@ -25,7 +25,7 @@ void LookTimes::FoundBusy(absl::Time now) {
 }
 
 void LookTimes::Failed(absl::Time now) {
-  next_ = now + BackoffPause(kFailurePauses, ++failure_count_, 1.0);
+  next_ = now + BackoffPause(kMeasurementPauses, ++failure_count_, 1.0);
   earliest_drift_ = std::max(earliest_drift_, next_);
 }
 
