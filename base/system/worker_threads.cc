@@ -36,13 +36,26 @@ struct WorkerThreads::Job {
 WorkerThreads::WorkerThreads(int helper_count) {
   PARPLAN_CHECK(helper_count >= 0);
   helpers_.reserve(helper_count);
-  for (int i = 0; i < helper_count; ++i) helpers_.emplace_back([this] { Help(); });
+  try {
+    for (int i = 0; i < helper_count; ++i) helpers_.emplace_back([this] { Help(); });
+  } catch (...) {
+    // The destructor of a thread that runs would end the program.
+    EndHelpers();
+    throw;
+  }
 }
 
 WorkerThreads::~WorkerThreads() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     PARPLAN_CHECK(jobs_.empty());
+  }
+  EndHelpers();
+}
+
+void WorkerThreads::EndHelpers() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();

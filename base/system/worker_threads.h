@@ -20,8 +20,8 @@ namespace parplan {
 class WorkerThreads {
  public:
   // Starts the helpers. With 0 of them everything runs on the caller's thread. Throws
-  // std::system_error if the system has no thread for the first helper; if it has none for a later
-  // one, the program ends. REQUIRES: `helper_count` is at least 0; aborts otherwise.
+  // std::system_error if the system has no thread for one of them; none is left then. REQUIRES:
+  // `helper_count` is at least 0; aborts otherwise.
   explicit WorkerThreads(int helper_count);
 
   // Ends the helpers. REQUIRES: no call of `Run` is in progress; aborts otherwise.
@@ -45,6 +45,8 @@ class WorkerThreads {
   struct Job;
 
   void Help();
+  // Ends the helpers and waits for them.
+  void EndHelpers();
 
   std::mutex mutex_;
   std::condition_variable changed_;

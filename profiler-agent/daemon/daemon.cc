@@ -18,6 +18,7 @@
 #include "clients/cpp/profile_client.h"
 #include "profiler-agent/daemon/agent_metrics.h"
 #include "profiler-agent/daemon/link_probe.h"
+#include "profiler-agent/daemon/look_times.h"
 #include "profiler-agent/daemon/measuring.h"
 #include "profiler-agent/daemon/remembered.h"
 #include "profiler-agent/daemon/status_text.h"
@@ -33,12 +34,9 @@ namespace {
 // Passive timings kept for judging drift; the oldest are dropped. Not measured: at about 100 bytes
 // each this bounds memory to a few MB.
 constexpr size_t kMaxSeen = 20000;
-constexpr absl::Duration kInventoryInterval = absl::Hours(1);
-// Pause before measuring the next part of what a time budget left out.
-constexpr absl::Duration kRestPause = absl::Minutes(1);
 // Pause before trying again to borrow the nodes at the other ends of links.
 constexpr absl::Duration kLinkPause = absl::Seconds(30);
-// Pauses after a failed measurement or a failed write to the queue.
+// Pauses after a failed write to the queue.
 constexpr BackoffOptions kFailurePauses = {absl::Minutes(1), absl::Hours(1)};
 
 void LogLine(int rank, absl::string_view line) {
@@ -50,7 +48,8 @@ class Daemon {
   explicit Daemon(const DaemonOptions& options)
       : options_(options),
         metrics_(options.server.certificate_file, options.server.ca_file),
-        spool_(options.spool_dir) {}
+        spool_(options.spool_dir),
+        look_times_({.busy_pause = options.busy_pause, .drift_pause = options.drift_pause}) {}
 
   absl::Status Start() {
     SetEventLogLevel(options_.watch.log_level);
@@ -96,12 +95,12 @@ class Daemon {
     TakeWindows();
     while (true) {
       const absl::Time now = absl::Now();
-      if (!IsMeasuring() && !unqueued_.has_value() && now >= next_look_) Look(now);
+      if (!IsMeasuring() && !unqueued_.has_value() && now >= look_times_.next()) Look(now);
       if (!IsMeasuring() && !unqueued_.has_value() && now >= next_links_) LookAtLinks(now);
       if (unqueued_.has_value() && now >= next_queue_) Queue();
       const absl::Time next = unqueued_.has_value() ? next_queue_
                               : IsMeasuring()       ? absl::InfiniteFuture()
-                                                    : std::min(next_look_, next_links_);
+                                                    : std::min(look_times_.next(), next_links_);
       const WakeSet::Causes causes = wakes_->Wait(next - absl::Now());
       if (causes.signal != 0) break;
       if (causes.has_new_files) TakeWindows();
@@ -218,7 +217,7 @@ class Daemon {
 
   // Begins a measurement if one is due.
   void Look(absl::Time now) {
-    next_look_ = now + kInventoryInterval;
+    look_times_.Looked(now);
     const absl::StatusOr<NodeInventory> inventory = ReadInventory(options_.measurement.inventory);
     if (!inventory.ok()) {
       LogEvent("error", "no inventory", {{"message", StatusText(inventory.status())}});
@@ -248,7 +247,7 @@ class Daemon {
     }
     if (links_ != nullptr && !links_->SetBusy(true)) {
       // Another node borrowed this one first; the end of that lease wakes this thread.
-      next_look_ = now;
+      look_times_.FoundLent(now);
       return;
     }
     LogEvent("info", "measuring",
@@ -274,16 +273,17 @@ class Daemon {
       const bool is_busy = IsBusyRefusal(profile->status());
       metrics_.CountMeasurement(
           kind, is_busy ? MeasurementResult::kBusy : MeasurementResult::kFailed, took, now);
-      failure_count_ = is_busy ? 0 : failure_count_ + 1;
-      next_look_ =
-          now + (is_busy ? options_.busy_pause : BackoffPause(kFailurePauses, failure_count_, 1.0));
+      if (is_busy) {
+        look_times_.FoundBusy(now);
+      } else {
+        look_times_.Failed(now);
+      }
       LogEvent("warning", is_busy ? "node is busy" : "measurement failed",
                {{"message", StatusText(profile->status())},
-                {"next", absl::FormatTime(next_look_, absl::UTCTimeZone())}});
+                {"next", absl::FormatTime(look_times_.next(), absl::UTCTimeZone())}});
       measuring_.reset();
       return;
     }
-    failure_count_ = 0;
     metrics_.CountMeasurement(kind, MeasurementResult::kDone, took, now);
     LogEvent("info", "measured",
              {{"kind", MeasurementKindName(kind)},
@@ -301,8 +301,7 @@ class Daemon {
     measuring_.reset();
     seen_.clear();
     drifted_.clear();
-    last_drift_ = now;
-    next_look_ = now + (has_rest ? kRestPause : kInventoryInterval);
+    look_times_.Measured(now, has_rest);
     // Links are measured after the first measurement of the node.
     if (links_ != nullptr && !options_.link_nodes.empty()) next_links_ = now;
   }
@@ -353,7 +352,7 @@ class Daemon {
     if (drifts.empty()) return;
     LogEvent("info", "drift",
              {{"shapes", absl::StrCat(drifts.size())}, {"ratio", absl::StrCat(drifts[0].ratio)}});
-    next_look_ = std::min(next_look_, std::max(absl::Now(), last_drift_ + options_.drift_pause));
+    look_times_.FoundDrift(absl::Now());
   }
 
   const DaemonOptions& options_;
@@ -367,9 +366,7 @@ class Daemon {
   // Passive timings since the last measurement, newest last, and the shapes that have drifted.
   std::deque<v1::CollectiveTiming> seen_;
   std::set<CollectiveShape> drifted_;
-  absl::Time next_look_ = absl::InfinitePast();
-  absl::Time last_drift_ = absl::InfinitePast();
-  int failure_count_ = 0;
+  LookTimes look_times_;
   // A measured profile that is not in the queue yet.
   std::optional<PendingUpload> unqueued_;
   absl::Time next_queue_;

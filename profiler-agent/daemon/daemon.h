@@ -52,7 +52,8 @@ struct DaemonOptions {
   DriftOptions drift;
   // Age after which everything is measured again. The inventory is checked every hour.
   absl::Duration longest_age = absl::Hours(24 * 7);
-  // Pause after a node was busy, and the least pause between measurements caused by drift.
+  // Pause after a node was busy, also if there is drift, and the least pause between measurements
+  // caused by drift.
   absl::Duration busy_pause = absl::Minutes(5);
   absl::Duration drift_pause = absl::Minutes(10);
   // Deadline of one attempt to upload.

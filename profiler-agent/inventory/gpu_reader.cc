@@ -126,15 +126,18 @@ void KeepVisible(const std::string& visible, GpuSet& gpus, std::vector<nvml::Dev
   std::vector<size_t> kept;
   for (const absl::string_view entry : absl::StrSplit(visible, ',')) {
     const absl::string_view name = absl::StripAsciiWhitespace(entry);
-    size_t found = gpus.devices.size();
+    size_t found = 0;
+    int match_count = 0;
     for (size_t i = 0; i < gpus.devices.size(); ++i) {
       const bool is_named = absl::StartsWith(name, "GPU-")
                                 ? absl::StartsWith(absl::AsciiStrToLower(gpus.devices[i].uuid),
                                                    absl::AsciiStrToLower(name))
                                 : name == absl::StrCat(i);
-      if (is_named) found = i;
+      if (!is_named) continue;
+      found = i;
+      ++match_count;
     }
-    if (found == gpus.devices.size()) break;
+    if (match_count != 1) break;
     // CUDA has no devices at all where one is named twice.
     if (std::find(kept.begin(), kept.end(), found) != kept.end()) {
       kept.clear();
@@ -230,14 +233,16 @@ std::string BusyGpuText(const GpuSet& gpus) {
   std::vector<std::string> reasons;
   for (size_t i = 0; i < gpus.states.size(); ++i) {
     const GpuState& state = gpus.states[i];
+    const int index = gpus.devices[i].index;
     if (state.processes.has_value() && !state.processes->empty()) {
-      reasons.push_back(
-          absl::StrCat("GPU ", i, " is used by process ", absl::StrJoin(*state.processes, ", ")));
+      reasons.push_back(absl::StrCat("GPU ", index, " is used by process ",
+                                     absl::StrJoin(*state.processes, ", ")));
     } else if (state.utilization_percent > kBusyUtilizationPercent) {
       reasons.push_back(
-          absl::StrCat("GPU ", i, " is busy ", state.utilization_percent, " % of the time"));
+          absl::StrCat("GPU ", index, " is busy ", state.utilization_percent, " % of the time"));
     } else if (state.used_memory_bytes > gpus.devices[i].memory_bytes / kFreeMemoryShare) {
-      reasons.push_back(absl::StrCat("GPU ", i, " has ", state.used_memory_bytes, " bytes in use"));
+      reasons.push_back(
+          absl::StrCat("GPU ", index, " has ", state.used_memory_bytes, " bytes in use"));
     }
   }
   return absl::StrJoin(reasons, "; ");

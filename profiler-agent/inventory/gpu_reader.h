@@ -82,8 +82,8 @@ struct GpuReaderOptions {
   // The value of CUDA_VISIBLE_DEVICES, which NVML does not read: indices or beginnings of UUIDs,
   // separated by commas; as in CUDA, the first one that names no GPU ends the list, and none is
   // visible if one is named twice or the text is empty. A beginning that several UUIDs have names
-  // the last of them; instances of a GPU (`MIG-...`) name none. Absent: all GPUs. Devices are
-  // listed in the order of the text. Indices are those of the driver, which are CUDA's where
+  // none of them, nor do instances of a GPU (`MIG-...`). Absent: all GPUs. Devices are listed in
+  // the order of the text. Indices are those of the driver, which are CUDA's where
   // CUDA_DEVICE_ORDER is PCI_BUS_ID or all GPUs are of one kind.
   std::optional<std::string> visible_devices;
 };
@@ -95,7 +95,7 @@ GpuSet ReadGpus(const GpuReaderOptions& options = {});
 // Returns the reasons not to measure on these GPUs, at the moment of `gpus.states`, on one line;
 // empty if all are free or there are none. A GPU is busy if a process computes on it, if it was
 // used for more than 5 % of the last sample period, or if more than 2 % of its memory is in use (a
-// driver keeps a little for itself). GPUs are numbered as in `gpus.devices`, from 0.
+// driver keeps a little for itself). GPUs have the driver's numbers (`GpuDevice::index`).
 std::string BusyGpuText(const GpuSet& gpus);
 
 }  // namespace parplan

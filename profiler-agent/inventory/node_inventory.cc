@@ -31,7 +31,7 @@ absl::Status CheckGpus(const GpuSet& gpus) {
         device.memory_bytes != gpus.devices.front().memory_bytes) {
       return Unfit(absl::StrCat(
           "GPU ", device.index, " is a ", device.name, " with ", device.memory_bytes,
-          " bytes, GPU 0 a ", gpus.devices.front().name, " with ",
+          " bytes, GPU ", gpus.devices.front().index, " a ", gpus.devices.front().name, " with ",
           gpus.devices.front().memory_bytes,
           "; a node must offer one kind of GPU: hide the others with CUDA_VISIBLE_DEVICES"));
     }

@@ -72,7 +72,7 @@ Credential Authorizer::CredentialOfToken(absl::string_view token, absl::Time now
   }
   if (tokens == nullptr) return {};
   const absl::StatusOr<VerifiedToken> verified = tokens->Verify(token, now);
-  const absl::Time expiry = verified.ok() ? verified->expiry : now - TokenVerifier::kLeeway;
+  const absl::Time expiry = verified.ok() ? verified->expiry : absl::InfinitePast();
   return {.kind = Credential::Kind::kToken,
           .token = std::string(token),
           .names = {},
@@ -81,13 +81,15 @@ Credential Authorizer::CredentialOfToken(absl::string_view token, absl::Time now
 }
 
 absl::Status Authorizer::Recheck(const Credential& credential, const Caller& held, absl::Time now) {
-  if (now >= credential.end) return Expired(credential, held);
+  const bool passed = credential.end != absl::InfinitePast();
+  if (passed && now >= credential.end) return Expired(credential, held);
   const std::shared_ptr<const Caller> caller =
       credential.kind == Credential::Kind::kToken         ? CallerOfToken(credential.token, now)
       : credential.kind == Credential::Kind::kCertificate ? CallerOf(credential.names)
                                                           : AnonymousCaller();
   if (!caller->refusal().ok()) {
-    return Ended(absl::StrCat("the configuration was read again, and since then ",
+    return Ended(absl::StrCat(passed ? "the configuration was read again, and since then "
+                                     : "the token passed when this stream began and then no more: ",
                               caller->refusal().message()));
   }
   if (caller->identity() != held.identity() || !HasRolesOf(*caller, held)) {

@@ -55,8 +55,8 @@ class Authorizer {
   std::shared_ptr<const Caller> CallerOfToken(absl::string_view token, absl::Time now);
   bool ReadsTokens();
 
-  // Returns the token as a credential with its end; one that is refused at once if it does not
-  // pass. Kind kNone if tokens are not read.
+  // Returns the token as a credential with its end; one that `Recheck` refuses as long as the token
+  // does not pass if it does not pass now. Kind kNone if tokens are not read.
   Credential CredentialOfToken(absl::string_view token, absl::Time now);
 
   // Returns OK if the credential, with which the caller `held` was found at an earlier time, still

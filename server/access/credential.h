@@ -27,8 +27,9 @@ struct Credential {
   std::string token;
   // The names of kCertificate.
   CertificateNames names;
-  // The end that the token or certificate states; infinite for kNone. If a token does not pass when
-  // the credential is made, or the end cannot be read, a time that makes `end` that moment.
+  // The end that the token or certificate states; infinite for kNone. InfinitePast for a token that
+  // does not pass when the credential is made; if the end of a certificate cannot be read, that
+  // moment.
   absl::Time expiry = absl::InfiniteFuture();
   // When it is refused: `expiry`, for a token `TokenVerifier::kLeeway` later.
   absl::Time end = absl::InfiniteFuture();

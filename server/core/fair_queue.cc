@@ -1,6 +1,7 @@
 #include "server/core/fair_queue.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -149,12 +150,18 @@ void FairQueue::Share(Id id, const std::string& holder) {
   if (found == places_.end() || found->second.holder == holder) return;
   Holder& present = holders_[found->second.holder];
   const int waiting = waiting_of(holder);
-  const auto other = holders_.find(holder);
-  const int running = other == holders_.end() ? 0 : other->second.running;
+  const auto found_other = holders_.find(holder);
+  const Holder none;
+  const Holder& other = found_other == holders_.end() ? none : found_other->second;
+  const int running = other.running;
   if (present.waiting.count(id) == 0 || waiting + 1 >= static_cast<int>(present.waiting.size()) ||
       running > present.running) {
     return;
   }
+  const auto turn = [id](const Holder& of) {
+    return std::pair(std::distance(of.waiting.begin(), of.waiting.lower_bound(id)), of.last_start);
+  };
+  if (turn(other) > turn(present)) return;
   if (!holder.empty() &&
       ((bounds_.max_waiting_of_holder > 0 && waiting >= bounds_.max_waiting_of_holder) ||
        (bounds_.max_running_of_holder > 0 && running >= bounds_.max_running_of_holder))) {

@@ -91,9 +91,10 @@ class FairQueue {
   void End(Id id);
 
   // Another holder waits for the same search. Gives the search to this one if that has at least two
-  // fewer waiting, no more running, and its quotas allow the search to wait and to run: as a rule
-  // it then comes no later and is displaced later. Where the search stands among those of each
-  // holder is not compared. Does nothing for a search that does not wait any more.
+  // fewer waiting, no more running, and its quotas allow the search to wait and to run, unless more
+  // of its own searches are older, or as many and it had its last turn later: as a rule the search
+  // then comes no later and is displaced later. Does nothing for a search that does not wait any
+  // more. Linear in the number of searches of the two that wait.
   void Share(Id id, const std::string& holder);
 
   // Drops all searches that wait, and returns them, oldest first.

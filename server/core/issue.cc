@@ -116,6 +116,19 @@ absl::StatusOr<UnsignedAnswer> AnswerAgain(const PlanQuestion& question, const v
   return answer;
 }
 
+bool Answers(const v1::Plan& issued, const PlanQuestion& question) {
+  v1::PlanPayload payload;
+  return payload.ParseFromString(issued.signed_plan().payload()) &&
+         payload.model_digest() == question.model_digest &&
+         payload.topology_digest() == question.topology_digest &&
+         payload.profile_digest() == question.profile_digest &&
+         payload.hardware_digest() == question.hardware_digest &&
+         payload.calibration_digest() == question.calibration_digest &&
+         payload.runtime_id() == question.options.rules.runtime.runtime_id &&
+         payload.planner() == question.options.planner && payload.planner_version() == kVersion &&
+         issued.spec().global_batch_size() == question.spec.global_batch_size();
+}
+
 absl::Status Succeed(const PlanRecord& predecessor, v1::PlanPayload& payload) {
   PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, ParseStoredPlan(predecessor));
   PARPLAN_ASSIGN_OR_RETURN(

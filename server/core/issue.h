@@ -53,6 +53,11 @@ UnsignedAnswer NewAnswer(const PlanQuestion& question, const SearchedPlan& searc
 absl::StatusOr<UnsignedAnswer> AnswerAgain(const PlanQuestion& question, const v1::Plan& issued,
                                            const std::string& name, absl::Time issue_time);
 
+// Returns whether what a stored plan signs agrees with the question as far as it says: model,
+// nodes, measurements, data sheets, calibration, runtime, planner, release and batch. The rules of
+// the search are not signed.
+bool Answers(const v1::Plan& issued, const PlanQuestion& question);
+
 // Names the newest plan of its job as the plan that this one supersedes if both are for the same
 // model and batch. Raises the number of this plan to at least one above that of the newest, which a
 // server of an older release may have numbered without the knowledge of the store. DATA_LOSS

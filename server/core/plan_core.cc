@@ -71,7 +71,8 @@ void PlanCore::SearchPlan(const std::shared_ptr<CallContext>& context,
   if (!parent.ok()) return done(parent.status());
   const std::string& owner = context->caller()->owner();
   std::string request_key = RequestKey(request, owner);
-  absl::StatusOr<SharedPlan> ready = FindRetried(*parent, request, owner);
+  absl::StatusOr<SharedPlan> ready =
+      FindRetried(parent->cluster, owner, request.request_id(), request.job_id(), request.spec());
   if (ready.ok() && *ready == nullptr) ready = FindReady(*parent, request_key);
   if (!ready.ok() || *ready != nullptr) return done(std::move(ready));
   const absl::StatusOr<SharedQuestion> read =
@@ -132,20 +133,20 @@ absl::StatusOr<SharedPlan> PlanCore::FindReady(const ClusterName& parent,
   return plan;
 }
 
-absl::StatusOr<SharedPlan> PlanCore::FindRetried(const ClusterName& parent,
-                                                 const v1::CreatePlanRequest& request,
-                                                 const std::string& owner) {
-  if (request.request_id().empty()) return SharedPlan();
-  PARPLAN_ASSIGN_OR_RETURN(
-      const std::optional<PlanRecord> record,
-      dependencies_.store.FindPlanByRequestId(parent.cluster, owner, request.request_id()));
+absl::StatusOr<SharedPlan> PlanCore::FindRetried(const std::string& cluster,
+                                                 const std::string& owner,
+                                                 const std::string& request_id,
+                                                 const std::string& job_id,
+                                                 const v1::PlanSpec& spec) {
+  if (request_id.empty()) return SharedPlan();
+  PARPLAN_ASSIGN_OR_RETURN(const std::optional<PlanRecord> record,
+                           dependencies_.store.FindPlanByRequestId(cluster, owner, request_id));
   if (!record.has_value()) return SharedPlan();
   PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStoredPlan(*record));
-  if (record->job_id != request.job_id() ||
-      plan.spec().SerializeAsString() != request.spec().SerializeAsString()) {
+  if (record->job_id != job_id || plan.spec().SerializeAsString() != spec.SerializeAsString()) {
     return MakeError(absl::StatusCode::kInvalidArgument, Reason::kRequestIdReused,
                      "request_id was used for another question; use a new one",
-                     {{"requestId", request.request_id()}});
+                     {{"requestId", request_id}});
   }
   if (record->expire_time <= dependencies_.clock.Now()) {
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kPlanExpired,
@@ -153,12 +154,12 @@ absl::StatusOr<SharedPlan> PlanCore::FindRetried(const ClusterName& parent,
                      {{"expireTime", absl::FormatTime(absl::RFC3339_sec, record->expire_time,
                                                       absl::UTCTimeZone())}});
   }
-  if (!HasLiveSignature(parent.cluster, plan, record->create_time)) {
+  if (!HasLiveSignature(cluster, plan, record->create_time)) {
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kSignatureInvalid,
                      absl::StrCat("the plan made for this request_id, ", record->name,
                                   ", was signed by keys that are revoked; "
                                   "ask again with a new request_id"),
-                     {{"requestId", request.request_id()}});
+                     {{"requestId", request_id}});
   }
   plan.set_from_cache(true);
   return std::make_shared<const v1::Plan>(std::move(plan));
@@ -222,6 +223,9 @@ absl::StatusOr<SharedPlan> PlanCore::FindStored(const PlanQuestion& question) {
     return SharedPlan();
   }
   PARPLAN_ASSIGN_OR_RETURN(v1::Plan plan, ParseStoredPlan(*record));
+  // The id is made of the question that the plan answers.
+  const PlanName name{question.cluster, NewPlanId(question.binding_key, record->create_time)};
+  if (record->name != name.ToString()) return DamagedError(record->name);
   const int64_t trust_version = dependencies_.keys.TrustVersion(dependencies_.clock.Now());
   if (!HasLiveSignature(question.cluster, plan, record->create_time)) return SharedPlan();
   return Remember(question, *record, std::move(plan), trust_version);
@@ -287,7 +291,7 @@ PlanCore::SharedAnswer PlanCore::FindIssued(const PlanQuestion& question) {
   if (!plan.ok()) return nullptr;
   // The answer will be signed again, so it must come from a server: the signature is checked as of
   // its issue. The plan may have expired since.
-  if (!IsOfTrustedServer(question, *plan)) return nullptr;
+  if (!IsOfTrustedServer(question, *plan) || !Answers(*plan, question)) return nullptr;
   PlannerAnswer answer{IssuedPlan{std::make_shared<const v1::Plan>(*std::move(plan))},
                        /*is_complete=*/true};
   const auto shared = std::make_shared<const PlannerAnswer>(std::move(answer));
@@ -442,6 +446,14 @@ absl::StatusOr<SharedPlan> PlanCore::IssueNew(const PlanQuestion& question,
   if (stored.status().code() == absl::StatusCode::kAlreadyExists) {
     // The same question at the same instant: the plan of that name answers it.
     stored = dependencies_.store.GetPlan(record.name);
+  }
+  if (stored.status().code() == absl::StatusCode::kInvalidArgument) {
+    // Another call with this request_id was first. The keys of the plans differ even if both ask
+    // the same, for example after a node was measured between the two: this one is a retry then.
+    PARPLAN_ASSIGN_OR_RETURN(SharedPlan first,
+                             FindRetried(question.cluster, record.owner, question.request_id,
+                                         question.job_id, question.spec));
+    if (first != nullptr) return first;
   }
   PARPLAN_RETURN_IF_ERROR(stored.status());
   if (stored->bytes != record.bytes) {

@@ -148,13 +148,13 @@ class PlanCore {
   // Returns a plan in memory that answers the request; null if there is none.
   absl::StatusOr<SharedPlan> FindReady(const ClusterName& parent, const std::string& request_key);
 
-  // Returns the plan that the owner stored under the `request_id` of the request if this is a
-  // retry; null if it is none. INVALID_ARGUMENT (REQUEST_ID_REUSED) if that plan answers another
+  // Returns the plan that `owner` stored under `request_id` if a request with this job and spec is
+  // a retry; null if it is none. INVALID_ARGUMENT (REQUEST_ID_REUSED) if that plan answers another
   // question; FAILED_PRECONDITION if it has expired (PLAN_EXPIRED) or no trusted key signed it any
-  // more (SIGNATURE_INVALID).
-  absl::StatusOr<SharedPlan> FindRetried(const ClusterName& parent,
-                                         const v1::CreatePlanRequest& request,
-                                         const std::string& owner);
+  // more (SIGNATURE_INVALID). Nodes measured since and the time to live are not compared.
+  absl::StatusOr<SharedPlan> FindRetried(const std::string& cluster, const std::string& owner,
+                                         const std::string& request_id, const std::string& job_id,
+                                         const v1::PlanSpec& spec);
 
   // The place of a plan among those of its job.
   struct Place {
@@ -173,7 +173,8 @@ class PlanCore {
 
   // Returns a stored plan that answers the question; null if there is none, or if only revoked keys
   // signed it: it is then made and signed anew. Plans of servers with keys of their own on the same
-  // store are returned, since this one cannot judge them.
+  // store are returned, since this one cannot judge them. DATA_LOSS (STORE_UNAVAILABLE) if the plan
+  // answers another question, under whose key it must stand.
   absl::StatusOr<SharedPlan> FindStored(const PlanQuestion& question);
 
   // Returns whether a key that is not revoked, as far as this server knows the keys, signed the
@@ -196,7 +197,7 @@ class PlanCore {
   SharedAnswer FindAnswer(const PlanQuestion& question);
 
   // Returns the answer behind a plan that another server, or this one before a restart, issued;
-  // null if there is none whose signature holds.
+  // null if there is none whose signature holds and which `Answers` the question.
   SharedAnswer FindIssued(const PlanQuestion& question);
 
   // Queues the search of `question` once no other server searches for the same.

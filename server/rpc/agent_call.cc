@@ -106,6 +106,7 @@ void AgentCall::Send(v1::ConnectAgentResponse message) {
     queue_.clear();
     end_ = MakeError(absl::StatusCode::kResourceExhausted, Reason::kUploadTooLarge,
                      "the agent reads none of its messages; connect anew");
+    CancelLater();
     return;
   }
   queue_.push_back(std::move(message));
@@ -113,7 +114,9 @@ void AgentCall::Send(v1::ConnectAgentResponse message) {
 
 void AgentCall::Close(const absl::Status& status) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!end_.has_value()) end_ = status;
+  if (end_.has_value()) return;
+  end_ = status;
+  CancelLater();
 }
 
 void AgentCall::End(const absl::Status& status) {
@@ -135,10 +138,15 @@ void AgentCall::Revoke(const absl::Status& status) {
     revoked_ = true;
     queue_.clear();
     if (!finished_) end_ = status;
+    CancelLater();
   }
   Flush();
-  // An agent that reads nothing would keep the message on its way, and with it the stream.
-  rpc_.alarms.Set(rpc_.max_stream_silence, [weak = std::weak_ptr(self_)] {
+}
+
+void AgentCall::CancelLater() {
+  // The server, and with it the thread of the alarms, may be gone.
+  if (done_) return;
+  rpc_.alarms.Set(rpc_.max_stream_silence, [weak = weak_from_this()] {
     const auto held = weak.lock();
     if (held == nullptr) return;
     const std::lock_guard<std::mutex> lock(held->mutex_);

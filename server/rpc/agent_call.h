@@ -27,12 +27,13 @@ namespace parplan {
 // (`Limits::longest_agent_silence`). A deadline of the agent ends the call; without one it has
 // none. gRPC calls it on its threads, the core on any thread.
 //
-// The end of a stream, with whatever status, follows the message on its way. An agent that does not
-// read that message keeps the stream open until it goes; only the end of its credential breaks the
-// stream off, `RpcContext::max_stream_silence` later.
+// The end of a stream, with whatever status, follows the messages before it, except those dropped
+// above and those before the end of a credential. If the agent has not read them
+// `RpcContext::max_stream_silence` later, the stream is broken off: it then ends with CANCELLED.
 class AgentCall final
     : public grpc::ServerBidiReactor<v1::ConnectAgentRequest, v1::ConnectAgentResponse>,
-      public AgentPeer {
+      public AgentPeer,
+      public std::enable_shared_from_this<AgentCall> {
  public:
   // Starts a stream that owns itself. `rpc` outlives it.
   static AgentCall* Start(const RpcContext& rpc, grpc::CallbackServerContext* server_context);
@@ -59,6 +60,9 @@ class AgentCall final
   void EndSilent();
   // Ends the stream with its credential, even if the agent reads nothing.
   void Revoke(const absl::Status& status);
+  // Breaks the stream off after a while: an agent that reads nothing would keep the message on its
+  // way, and with it the stream. REQUIRES: `mutex_` is held.
+  void CancelLater();
 
   const RpcContext& rpc_;
   grpc::CallbackServerContext& server_context_;  // Until gRPC is done.

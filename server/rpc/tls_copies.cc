@@ -1,9 +1,11 @@
 #include "server/rpc/tls_copies.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/service/tls/pem_files.h"
@@ -34,30 +36,37 @@ absl::StatusOr<std::unique_ptr<TlsCopies>> TlsCopies::Make(const TlsFiles& files
 absl::Status TlsCopies::Refresh(absl::Time now) {
   PARPLAN_ASSIGN_OR_RETURN(const TlsKeyPair pair,
                            ReadTlsKeyPair(files_.certificate, files_.key, now));
-  std::string client_ca;
+  std::vector<Renewal> renewals;
   if (!files_.client_ca.empty()) {
-    PARPLAN_ASSIGN_OR_RETURN(client_ca, ReadCertificates("tls_client_ca", files_.client_ca));
-    PARPLAN_RETURN_IF_ERROR(Write(client_ca, client_ca_));
+    PARPLAN_ASSIGN_OR_RETURN(const std::string client_ca,
+                             ReadCertificates("tls_client_ca", files_.client_ca));
+    PARPLAN_RETURN_IF_ERROR(Prepare(client_ca, client_ca_, renewals));
   }
   // gRPC compares the times of both files before and after it reads them, so it takes no key with
   // another certificate.
-  PARPLAN_RETURN_IF_ERROR(Write(pair.key, key_));
-  return Write(pair.certificates, certificate_);
+  PARPLAN_RETURN_IF_ERROR(Prepare(pair.key, key_, renewals));
+  PARPLAN_RETURN_IF_ERROR(Prepare(pair.certificates, certificate_, renewals));
+  // All are written: a full memory can no longer leave one of them old, or empty.
+  for (Renewal& renewal : renewals) {
+    Copy& copy = *renewal.copy;
+    if (!copy.file.is_open()) {
+      copy.file = std::move(renewal.file);
+    } else if (dup3(renewal.file.get(), copy.file.get(), O_CLOEXEC) < 0) {
+      return CannotCopy(errno);
+    }
+    copy.contents = std::move(renewal.contents);
+  }
+  return absl::OkStatus();
 }
 
-absl::Status TlsCopies::Write(const std::string& contents, Copy& copy) {
+absl::Status TlsCopies::Prepare(const std::string& contents, Copy& copy,
+                                std::vector<Renewal>& renewals) {
   if (copy.file.is_open() && copy.contents == contents) return absl::OkStatus();
-  if (!copy.file.is_open()) {
-    copy.file = FileDescriptor(memfd_create("parplan-tls", MFD_CLOEXEC));
-    if (!copy.file.is_open()) return CannotCopy(errno);
-  }
-  copy.contents.clear();
-  if (ftruncate(copy.file.get(), 0) != 0 || lseek(copy.file.get(), 0, SEEK_SET) != 0) {
-    return CannotCopy(errno);
-  }
-  const int error = WriteAll(copy.file.get(), contents);
+  FileDescriptor file(memfd_create("parplan-tls", MFD_CLOEXEC));
+  if (!file.is_open()) return CannotCopy(errno);
+  const int error = WriteAll(file.get(), contents);
   if (error != 0) return CannotCopy(error);
-  copy.contents = contents;
+  renewals.push_back({&copy, std::move(file), contents});
   return absl::OkStatus();
 }
 

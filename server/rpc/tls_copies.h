@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,8 +30,7 @@ class TlsCopies {
   const TlsFiles& copies() const { return copies_; }
 
   // Reads the files again, and copies them if they are good and others than before. Else returns
-  // the error of `Make`: after INVALID_ARGUMENT the copies are as they were, after UNAVAILABLE
-  // a copy may be half written, until a later call succeeds.
+  // the error of `Make`; the copies are then as they were.
   absl::Status Refresh(absl::Time now);
 
  private:
@@ -42,8 +42,17 @@ class TlsCopies {
 
   explicit TlsCopies(const TlsFiles& files) : files_(files) {}
 
-  // Writes the contents, if they are others, to a copy, which it makes first if there is none.
-  static absl::Status Write(const std::string& contents, Copy& copy);
+  // A written file, which is to take the place of a copy.
+  struct Renewal {
+    Copy* copy = nullptr;
+    FileDescriptor file;
+    std::string contents;
+  };
+
+  // Writes the contents to a new file if the copy has others, or none yet, and appends it to
+  // `renewals`.
+  static absl::Status Prepare(const std::string& contents, Copy& copy,
+                              std::vector<Renewal>& renewals);
 
   const TlsFiles files_;
   TlsFiles copies_;

@@ -292,6 +292,83 @@ CREATE INDEX profiles_without_coverage ON profiles (sequence) WHERE coverage = '
     {"executions by their ends", R"sql(
 CREATE INDEX executions_by_end ON executions (end_time, sequence) WHERE state <> 1;
 )sql"},
+    // A row of usage was one for each owner and cluster, and locked until the transaction that
+    // changed it was over: calls of one owner waited for each other's disk. Now it is in parts,
+    // whose sum counts. A change takes all parts that no other transaction holds, and puts one in
+    // their place that has their sum and the change. So it never waits, parts are few, and
+    // none is left once nothing is stored, but for those of transactions at the same time, until
+    // the next change of the owner. The locks come first, as above: transactions that count as
+    // before have ended then.
+    {"usage in parts, which no other transaction holds", R"sql(
+LOCK TABLE plans, profiles, specs, executions, windows IN SHARE ROW EXCLUSIVE MODE;
+ALTER TABLE stored_usage ADD COLUMN part BIGINT GENERATED ALWAYS AS IDENTITY,
+  DROP CONSTRAINT stored_usage_pkey, ADD PRIMARY KEY (cluster, owner, part);
+ALTER TABLE execution_usage ADD COLUMN part BIGINT GENERATED ALWAYS AS IDENTITY,
+  DROP CONSTRAINT execution_usage_pkey, ADD PRIMARY KEY (cluster, owner, part);
+CREATE FUNCTION add_stored_usage(its_cluster TEXT, its_owner TEXT, plan_change BIGINT,
+                                 byte_change BIGINT)
+RETURNS void LANGUAGE plpgsql AS $body$
+BEGIN
+  WITH free AS MATERIALIZED (
+    SELECT part FROM stored_usage WHERE cluster = its_cluster AND owner = its_owner
+    FOR UPDATE SKIP LOCKED
+  ), taken AS (
+    DELETE FROM stored_usage USING free
+    WHERE cluster = its_cluster AND owner = its_owner AND stored_usage.part = free.part
+    RETURNING plan_count, byte_count
+  )
+  SELECT plan_change + coalesce(sum(plan_count), 0), byte_change + coalesce(sum(byte_count), 0)
+  INTO plan_change, byte_change FROM taken;
+  IF plan_change <> 0 OR byte_change <> 0 THEN
+    INSERT INTO stored_usage (cluster, owner, plan_count, byte_count)
+      VALUES (its_cluster, its_owner, plan_change, byte_change);
+  END IF;
+END
+$body$;
+CREATE FUNCTION add_execution_usage(its_cluster TEXT, its_owner TEXT, byte_change BIGINT)
+RETURNS void LANGUAGE plpgsql AS $body$
+BEGIN
+  WITH free AS MATERIALIZED (
+    SELECT part FROM execution_usage WHERE cluster = its_cluster AND owner = its_owner
+    FOR UPDATE SKIP LOCKED
+  ), taken AS (
+    DELETE FROM execution_usage USING free
+    WHERE cluster = its_cluster AND owner = its_owner AND execution_usage.part = free.part
+    RETURNING byte_count
+  )
+  SELECT byte_change + coalesce(sum(byte_count), 0) INTO byte_change FROM taken;
+  IF byte_change <> 0 THEN
+    INSERT INTO execution_usage (cluster, owner, byte_count)
+      VALUES (its_cluster, its_owner, byte_change);
+  END IF;
+END
+$body$;
+CREATE OR REPLACE FUNCTION count_usage() RETURNS trigger LANGUAGE plpgsql AS $body$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    PERFORM add_stored_usage(NEW.cluster, NEW.owner, TG_ARGV[0]::bigint,
+                             octet_length(NEW.bytes)::bigint);
+  ELSE
+    PERFORM add_stored_usage(OLD.cluster, OLD.owner, -TG_ARGV[0]::bigint,
+                             -octet_length(OLD.bytes)::bigint);
+  END IF;
+  RETURN NULL;
+END
+$body$;
+CREATE OR REPLACE FUNCTION count_execution() RETURNS trigger LANGUAGE plpgsql AS $body$
+BEGIN
+  IF TG_OP <> 'INSERT' THEN
+    PERFORM add_execution_usage(plans.cluster, OLD.owner, -OLD.byte_count)
+      FROM plans WHERE name = OLD.plan;
+  END IF;
+  IF TG_OP <> 'DELETE' THEN
+    PERFORM add_execution_usage(plans.cluster, NEW.owner, NEW.byte_count)
+      FROM plans WHERE name = NEW.plan;
+  END IF;
+  RETURN NULL;
+END
+$body$;
+)sql"},
 };
 
 absl::Status NewerSchemaError(int64_t version) {

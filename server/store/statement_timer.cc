@@ -89,8 +89,10 @@ void StatementTimer::Work() {
       continue;
     }
     // The caller that waits for an answer now reads the end of the connection.
-    shutdown(first->second.socket, SHUT_RDWR);
-    cut_.insert(first->first);
+    if (first->second.socket >= 0) {
+      shutdown(first->second.socket, SHUT_RDWR);
+      cut_.insert(first->first);
+    }
     statements_.erase(first);
   }
 }

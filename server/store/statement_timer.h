@@ -39,8 +39,8 @@ class StatementTimer {
     Scope& operator=(const Scope&) = delete;
     ~Scope();
 
-    // Returns whether the limit passed; the connection is shut down then, unless the system had no
-    // descriptor for the duplicate when the scope was created.
+    // Returns whether the limit passed and the connection was shut down therefore. It is not if the
+    // system had no descriptor for the duplicate when the scope was created.
     bool IsCut() const;
 
    private:

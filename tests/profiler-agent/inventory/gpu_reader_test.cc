@@ -62,6 +62,9 @@ TEST(ReadGpus, ReadsTheGpusThatCudaSees) {
   EXPECT_THAT(seen("2,9,3"), ElementsAre(2));
   EXPECT_THAT(seen("2,-1,3"), ElementsAre(2));
   EXPECT_THAT(seen("2,2"), IsEmpty());
+  // All UUIDs of the node begin so; CUDA wants a beginning that one alone has.
+  EXPECT_THAT(seen("5,GPU-00000000,3"), ElementsAre(5));
+  EXPECT_THAT(seen("GPU-0"), IsEmpty());
   EXPECT_THAT(seen(""), IsEmpty());
   GpuReaderOptions none = FakeGpus("eight");
   none.visible_devices = "8";
@@ -78,6 +81,12 @@ TEST(ReadGpus, ListsWhoComputesOnAGpu) {
   EXPECT_THAT(*gpus.states[0].processes, IsEmpty());
   EXPECT_THAT(*gpus.states[1].processes, ElementsAre(4711));
   EXPECT_EQ(BusyGpuText(gpus), "GPU 1 is used by process 4711");
+}
+
+TEST(BusyGpuText, HasTheNumberOfTheDriver) {
+  GpuReaderOptions options = FakeGpus("busy");
+  options.visible_devices = "1";
+  EXPECT_EQ(BusyGpuText(ReadGpus(options)), "GPU 1 is used by process 4711");
 }
 
 TEST(ReadGpus, DoesWithoutFunctionsThatAnOldLibraryLacks) {

@@ -15,6 +15,7 @@
 namespace parplan {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -104,6 +105,13 @@ TEST(ToTopology, SaysWhyGpusCannotBeUsed) {
   expect("no_driver", 0, "no_driver");
   expect("mixed", 0, "GPU 1 is a NVIDIA H100 80GB HBM3");
   expect("eight", 9, "the node has 8 GPUs, not the 9");
+  InventoryOptions reversed = FakeNode("mixed");
+  reversed.gpus.visible_devices = "1,0";
+  ASSERT_OK_AND_ASSIGN(const NodeInventory inventory, ReadInventory(reversed));
+  EXPECT_THAT(ToTopology(inventory, Gpus()),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("GPU 0 is a NVIDIA H200"),
+                             HasSubstr("GPU 1 a NVIDIA H100 80GB HBM3"))));
 }
 
 TEST(InventoryFingerprint, ChangesWithWhatDecidesSpeedOnly) {

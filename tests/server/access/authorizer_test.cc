@@ -4,18 +4,23 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/access/web_key_set.h"
+#include "tests/server/access/token_signer.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
 namespace {
 
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 AccessRules RulesFor(const std::string& identity) {
@@ -56,6 +61,40 @@ TEST(Authorizer, ATokenThatProvesNothingIsRefusedWhateverItAsks) {
   }
   // A refused token is worse than none: a caller without one may call this method.
   EXPECT_OK(authorizer.AnonymousCaller()->Check("GetCapabilities", {}));
+}
+
+// The keys change between the look for the caller and that for its credential.
+TEST(Authorizer, AStreamWhoseTokenPassesNoMoreHearsWhyAndNotThatItExpired) {
+  const TokenSigner signer = EcSigner("1");
+  const auto rules_with = [](const TokenSigner& key) {
+    AccessRules rules = RulesFor("k8s:lab/a");
+    absl::StatusOr<WebKeySet> keys =
+        WebKeySet::Create(absl::StrCat("{\"keys\":[", key.json, "]}"), "jwks");
+    EXPECT_OK(keys.status());
+    rules.tokens = std::make_shared<const TokenVerifier>(
+        TokenVerifier::Rules{.issuer = "issuer", .audience = "parplan"}, *std::move(keys));
+    return rules;
+  };
+  const absl::Time now = absl::FromUnixSeconds(1500);
+  const std::string token = MakeToken(signer, {{"alg", "ES256"}, {"kid", "1"}},
+                                      {{"iss", "issuer"},
+                                       {"aud", "parplan"},
+                                       {"sub", "system:serviceaccount:lab:a"},
+                                       {"exp", 2000}});
+  Authorizer authorizer(rules_with(signer));
+  const auto caller = authorizer.CallerOfToken(token, now);
+  ASSERT_OK(caller->refusal());
+  authorizer.Replace(rules_with(EcSigner("1")));
+  const Credential credential = authorizer.CredentialOfToken(token, now);
+  EXPECT_LE(credential.end, now) << "it is judged at the next look";
+  const absl::Status ended = authorizer.Recheck(credential, *caller, now);
+  EXPECT_THAT(ended, StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("no key of the set")));
+  EXPECT_THAT(ended.message(), Not(HasSubstr("expired")));
+  // The keys come back: the token holds as long as it says.
+  authorizer.Replace(rules_with(signer));
+  EXPECT_OK(authorizer.Recheck(credential, *caller, now));
+  EXPECT_THAT(authorizer.Recheck(credential, *caller, absl::FromUnixSeconds(3000)),
+              StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("expired")));
 }
 
 TEST(Authorizer, NewRulesHoldForCallersThatWereSeenBefore) {

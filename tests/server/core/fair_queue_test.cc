@@ -109,7 +109,8 @@ class CheckedQueue {
          (bounds_.max_running_of_holder == 0 || running < bounds_.max_running_of_holder));
     const bool moves = shared->second.holder != holder && is_allowed &&
                        of_holder + 1 < CountWaiting(shared->second.holder) &&
-                       running <= CountRunning(shared->second.holder);
+                       running <= CountRunning(shared->second.holder) &&
+                       Turn(shared->first, holder) <= Turn(shared->first, shared->second.holder);
     queue_.Share(shared->first, holder);
     if (moves) shared->second.holder = holder;
     Check();
@@ -146,6 +147,13 @@ class CheckedQueue {
   }
   int CountWaiting(const std::string& holder) const { return Count(waiting_, holder); }
   int CountRunning(const std::string& holder) const { return Count(running_, holder); }
+
+  // Searches of the holder that start before this one, and when the holder had its last turn.
+  std::pair<int, int64_t> Turn(Id id, const std::string& holder) const {
+    const auto start = last_starts_.find(holder);
+    return {Count(Entries(waiting_.begin(), waiting_.find(id)), holder),
+            start == last_starts_.end() ? 0 : start->second};
+  }
 
   bool IsAtQuota(const SearchPlace& place) const {
     return (!place.holder.empty() && bounds_.max_waiting_of_holder > 0 &&
@@ -235,6 +243,32 @@ TEST(FairQueue, ASearchComesNoLaterForBeingShared) {
     EXPECT_EQ(queue.Take(), ids[0]);
     queue.Share(ids[1], "cn:many");
     EXPECT_EQ(queue.Take(), ids[1]) << limit;
+  }
+}
+
+// The other holder has an older search, or had its turn later.
+TEST(FairQueue, ASearchThatIsNextStaysSoWhenItIsShared) {
+  for (const bool has_older : {true, false}) {
+    FairQueue queue({.max_length = 10, .worker_count = 5});
+    std::vector<Id> others;
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_OK_AND_ASSIGN(const auto added, queue.Add({"cn:other", "lab"}));
+      others.push_back(added.id);
+    }
+    std::vector<Id> ids;
+    for (int i = 0; i < 6; ++i) {
+      ASSERT_OK_AND_ASSIGN(const auto added, queue.Add({"cn:many", "lab"}));
+      ids.push_back(added.id);
+    }
+    EXPECT_EQ(queue.Take(), others[0]);
+    if (!has_older) {
+      EXPECT_EQ(queue.Take(), ids[0]);
+      EXPECT_EQ(queue.Take(), others[1]);
+    }
+    queue.End(others[0]);
+    const Id next = has_older ? ids[0] : ids[1];
+    queue.Share(next, "cn:other");
+    EXPECT_EQ(queue.Take(), next) << has_older;
   }
 }
 

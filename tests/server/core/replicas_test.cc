@@ -269,5 +269,22 @@ TEST_F(ReplicasTest, ADrainNotifiesThoseWhoWaitForAnotherServer) {
   EXPECT_OK(answers[0].get());
 }
 
+// As an index of a damaged database finds it: the answer would get a new signature.
+TEST_F(ReplicasTest, AnAnswerUnderTheKeyOfAnotherQuestionIsNotGivenOut) {
+  v1::CreatePlanRequest larger = Question();
+  larger.mutable_spec()->set_global_batch_size(32);
+  ASSERT_OK_AND_ASSIGN(const SharedPlan right, Ask(Question()));
+  ASSERT_OK_AND_ASSIGN(const SharedPlan wrong, Ask(larger));
+  ASSERT_OK_AND_ASSIGN(const PlanRecord right_record, store().GetPlan(right->name()));
+  ASSERT_OK_AND_ASSIGN(PlanRecord record, store().GetPlan(wrong->name()));
+  record.answer_key = right_record.answer_key;
+  record.plan_key = "of no question";
+  StartMeasured();
+  ASSERT_OK(store().PutPlan(record).status());
+  first = MakeCore(store().OpenAgain(), turns.Open());
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, AskLater(*first, Question(), Call()).get());
+  EXPECT_EQ(PayloadOf(*plan).global_batch_size(), Question().spec().global_batch_size());
+}
+
 }  // namespace
 }  // namespace parplan

@@ -1,14 +1,23 @@
-// Streams whose client says nothing: one limit for the first message, another for later ones.
+// Streams whose client says nothing: one limit for the first message, another for later ones. And
+// streams of agents that read nothing.
 
 #include <gmock/gmock.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdlib>
 #include <memory>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "clients/cpp/agent_client.h"
 #include "clients/cpp/channel.h"
 #include "clients/cpp/status_from_grpc.h"
 #include "parplan/v1/agent_service.grpc.pb.h"
@@ -38,6 +47,35 @@ class SilentStreamTest : public testing::Test {
         MakeChannel({.target = absl::StrCat("127.0.0.1:", server->port())});
     EXPECT_OK(channel.status());
     return *std::move(channel);
+  }
+
+  // A channel to the server that takes no message which is not asked for, however short.
+  std::shared_ptr<grpc::Channel> NarrowChannel() const {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 5);
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", server->port()),
+                                     grpc::InsecureChannelCredentials(), arguments);
+  }
+
+  // Returns the number of streams of agents that the server has not ended.
+  int AgentStreams() {
+    const std::string text = harness.observer().Text();
+    const std::string series = "parplan_requests_in_flight{method=\"ConnectAgent\"} ";
+    const size_t found = text.find(series);
+    return found == std::string::npos ? 0 : std::atoi(text.c_str() + found + series.size());
+  }
+
+  // The first message of agents.
+  static v1::ConnectAgentRequest Hello() {
+    v1::ConnectAgentRequest message;
+    v1::AgentHello& hello = *message.mutable_hello();
+    hello.set_node(kNode);
+    hello.set_instance_id("one");
+    hello.set_host("127.0.0.1");
+    hello.set_device_kind("CPU");
+    hello.set_device_count(1);
+    return message;
   }
 
   RpcHarness harness;
@@ -72,6 +110,37 @@ TEST_F(SilentStreamTest, AnAgentHasTheFirstLimitForItsHello) {
   EXPECT_FALSE(stream->Read(&answer));
   EXPECT_THAT(FromGrpcStatus(stream->Finish()),
               StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("30ms")));
+}
+
+// The welcome is on its way for ever, and no end of the stream can follow it.
+TEST_F(SilentStreamTest, AnAgentThatReadsNothingIsBrokenOffWhenItConnectsAnew) {
+  AgentClient client(Serve(/*first=*/absl::Hours(1), absl::Milliseconds(30)));
+  const auto stub = v1::AgentService::NewStub(NarrowChannel());
+  const auto deaf = stub->ConnectAgent(&context);
+  ASSERT_TRUE(deaf->Write(Hello()));
+  v1::ListAgentsRequest list;
+  list.set_parent("clusters/lab");
+  absl::StatusOr<v1::ListAgentsResponse> listed;
+  do {
+    listed = client.List(list);
+    ASSERT_OK(listed.status());
+  } while (listed->agents().empty());
+  const auto anew = client.Connect(Hello().hello());
+  ASSERT_OK(anew->Receive());
+  while (AgentStreams() != 1) std::this_thread::yield();
+}
+
+// The end that follows too many messages breaks the stream off as well, or its agent could go on.
+TEST_F(SilentStreamTest, AnAgentThatReadsNothingCannotWriteForEver) {
+  Serve(/*first=*/absl::Hours(1), absl::Milliseconds(30));
+  const auto stub = v1::AgentService::NewStub(NarrowChannel());
+  const auto deaf = stub->ConnectAgent(&context);
+  ASSERT_TRUE(deaf->Write(Hello()));
+  while (AgentStreams() != 1) std::this_thread::yield();
+  v1::ConnectAgentRequest question;
+  question.mutable_request_lease()->set_request_id("r");
+  question.mutable_request_lease()->add_node_ids("nobody");
+  while (AgentStreams() == 1) deaf->Write(question);
 }
 
 }  // namespace

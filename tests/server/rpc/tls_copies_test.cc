@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <utility>
 
 #include "tests/base/service/tls/test_certificate.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -71,6 +73,29 @@ TEST_F(TlsCopiesTest, KeepTheLastGoodPair) {
     EXPECT_EQ(Read(copies->copies().key), first.key);
     EXPECT_EQ(Read(copies->copies().client_ca), first.certificate);
   }
+}
+
+// Memory for the certificate is missing, as that for the CA, or just for the last of the files.
+TEST_F(TlsCopiesTest, KeepTheLastGoodPairWhenMemoryIsShort) {
+  const TestCertificate first = Make();
+  Write(first.certificate, first.key);
+  files_.client_ca = testing::TempDir() + "/copies.ca";
+  std::ofstream(files_.client_ca) << first.certificate;
+  ASSERT_OK_AND_ASSIGN(const auto copies, TlsCopies::Make(files_, kNow));
+  const TestCertificate second = Make();
+  // A chain is longer than the key.
+  const std::string chain = second.certificate + second.certificate + second.certificate;
+  Write(chain, second.key);
+  for (const size_t room : {size_t{10}, chain.size() - 1}) {
+    const FileSizeLimit limit(room);
+    EXPECT_THAT(copies->Refresh(kNow), StatusIs(StatusCode::kUnavailable));
+    EXPECT_EQ(Read(copies->copies().certificate), first.certificate);
+    EXPECT_EQ(Read(copies->copies().key), first.key);
+    EXPECT_EQ(Read(copies->copies().client_ca), first.certificate);
+  }
+  ASSERT_OK(copies->Refresh(kNow));
+  EXPECT_EQ(Read(copies->copies().certificate), chain);
+  EXPECT_EQ(Read(copies->copies().key), second.key);
 }
 
 TEST_F(TlsCopiesTest, NothingBeginsWithoutAGoodPair) {

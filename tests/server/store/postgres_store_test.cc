@@ -367,6 +367,34 @@ TEST(PostgresStore, UsageIsRightAfterChangesAtTheSameTime) {
   EXPECT_EQ(Ask(home.uri(), "SELECT count(*) FROM stored_usage"), "0");
 }
 
+// Calls of one owner would else wait for each other's commits.
+TEST(PostgresStore, NoWriterWaitsForTheUsageThatAnotherCounts) {
+  PostgresHome home;
+  ASSERT_OK_AND_ASSIGN(const auto store, home.Open());
+  const PlanRecord plan = SamplePlan("c", "a");
+  ASSERT_OK(store->PutPlan(plan));
+  ExecutionRecord execution = SampleExecution(plan.name, "e");
+  ASSERT_OK(store->CreateExecution(execution));
+  const StoredUsage before = *store->Usage({});
+  pqxx::connection other(home.uri());
+  pqxx::work counting(other);
+  for (const char* const table : {"stored_usage", "execution_usage"}) {
+    counting.exec(absl::StrCat("SELECT * FROM ", table, " FOR UPDATE"));
+  }
+  ASSERT_OK(store->PutPlan(SamplePlan("c", "b")));
+  ASSERT_OK(store->CreateExecution(SampleExecution(plan.name, "f")));
+  const StoredUsage twice = {.plan_count = 2,
+                             .byte_count = 2 * before.byte_count,
+                             .execution_byte_count = 2 * before.execution_byte_count};
+  EXPECT_THAT(store->Usage({}), IsOkAndHolds(twice));
+  // It ends without a change, as after a lost connection.
+  counting.abort();
+  EXPECT_THAT(store->Usage({}), IsOkAndHolds(twice));
+  // The next change makes one row of the parts.
+  ASSERT_OK(store->PutPlan(SamplePlan("c", "d")));
+  EXPECT_EQ(Ask(home.uri(), "SELECT plan_count FROM stored_usage"), "3");
+}
+
 // A user who owns nothing and may make nothing needs no more than what is in the tables.
 TEST(PostgresStore, AUserWhoMayMakeNoTablesCanUseThem) {
   PostgresHome home;

@@ -104,10 +104,15 @@ TEST(StatementTimer, ADescriptorThatWasUsedAgainIsLeftAlone) {
   EXPECT_EQ(read(number, &byte, 1), 1);
 }
 
-TEST(StatementTimer, NoConnectionIsNothingToCut) {
+// Without a descriptor for the duplicate the connection stays whole, and the caller may go on.
+TEST(StatementTimer, AConnectionThatCannotBeShutDownIsNotCut) {
   StatementTimer timer(absl::Milliseconds(1));
   const StatementTimer::Scope scope(timer, -1);
-  while (!scope.IsCut()) std::this_thread::yield();
+  const Connection hung;
+  const StatementTimer::Scope later(timer, hung.ends[0]);
+  // The limit of the first passes before that of the second.
+  while (!later.IsCut()) std::this_thread::yield();
+  EXPECT_FALSE(scope.IsCut());
 }
 
 }  // namespace

@@ -1,0 +1,42 @@
+#include "profiler-agent/daemon/look_times.h"
+
+#include <algorithm>
+
+#include "clients/delivery/backoff.h"
+
+namespace parplan {
+namespace {
+
+constexpr absl::Duration kInventoryInterval = absl::Hours(1);
+// Pause before measuring the next part of what a time budget left out.
+constexpr absl::Duration kRestPause = absl::Minutes(1);
+constexpr BackoffOptions kMeasurementPauses = {absl::Minutes(1), absl::Hours(1)};
+
+}  // namespace
+
+void LookTimes::Looked(absl::Time now) { next_ = now + kInventoryInterval; }
+
+void LookTimes::FoundLent(absl::Time now) { next_ = now; }
+
+void LookTimes::FoundBusy(absl::Time now) {
+  failure_count_ = 0;
+  next_ = now + pauses_.busy_pause;
+  earliest_drift_ = std::max(earliest_drift_, next_);
+}
+
+void LookTimes::Failed(absl::Time now) {
+  next_ = now + BackoffPause(kMeasurementPauses, ++failure_count_, 1.0);
+  earliest_drift_ = std::max(earliest_drift_, next_);
+}
+
+void LookTimes::Measured(absl::Time now, bool has_rest) {
+  failure_count_ = 0;
+  earliest_drift_ = now + pauses_.drift_pause;
+  next_ = now + (has_rest ? kRestPause : kInventoryInterval);
+}
+
+void LookTimes::FoundDrift(absl::Time now) {
+  next_ = std::min(next_, std::max(now, earliest_drift_));
+}
+
+}  // namespace parplan

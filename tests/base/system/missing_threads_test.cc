@@ -1,0 +1,49 @@
+// What holds if the system has too few threads: `pthread_create` of this program can be told to
+// fail.
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cerrno>
+#include <system_error>
+
+#include "base/system/worker_threads.h"
+
+namespace parplan {
+namespace {
+
+// Threads that the system still has.
+std::atomic<int> threads_left = 1000;
+
+}  // namespace
+}  // namespace parplan
+
+// Takes the place of that of the system, which it calls, also for std::thread.
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                              void* (*start)(void*), void* argument) {
+  using Create = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  if (parplan::threads_left.fetch_sub(1) <= 0) return EAGAIN;
+  const auto create = reinterpret_cast<Create*>(dlsym(RTLD_NEXT, "pthread_create"));
+  return create(thread, attributes, start, argument);
+}
+
+namespace parplan {
+namespace {
+
+TEST(WorkerThreads, ThrowWithoutAThreadForAnyHelper) {
+  for (const int available : {0, 1, 2}) {
+    threads_left = available;
+    EXPECT_THROW(WorkerThreads(3), std::system_error) << available;
+    EXPECT_LT(threads_left, 0);
+  }
+  threads_left = 3;
+  WorkerThreads threads(3);
+  std::atomic<int> done = 0;
+  threads.Run(100, [&done](int64_t) { ++done; });
+  EXPECT_EQ(done, 100);
+}
+
+}  // namespace
+}  // namespace parplan
