@@ -306,7 +306,8 @@ int32_t parplan_report_open_with(const parplan_plan* plan, const parplan_server*
                                              .ca_file = TextOf(read.ca_file),
                                              .certificate_file = TextOf(read.certificate_file),
                                              .key_file = TextOf(read.key_file),
-                                             .server_name = TextOf(read.server_name)};
+                                             .server_name = TextOf(read.server_name),
+                                             .token_file = TextOf(read.token_file)};
     // Errors of the files are returned here; the background could not report them.
     PARPLAN_RETURN_IF_ERROR(parplan::MakeServerSink(channel).status());
     auto opened = std::make_unique<parplan_report>();

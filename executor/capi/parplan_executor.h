@@ -266,12 +266,16 @@ typedef struct parplan_server {
   const char* key_file;
   /* Name in the server's certificate, if it is not that of the target. */
   const char* server_name;
+  /* File with a token of a Kubernetes service account, which each call sends. It is read anew for
+   * each call. Needs TLS or a target "unix:PATH". Other servers have no use for it. */
+  const char* token_file;
 } parplan_server;
 
 /* Opens a report of measurements to the ExecutionService of a server. It works in the background:
  * adding never waits, and an unreachable server costs windows, not time. One process of the job
- * opens it. PARPLAN_INVALID_ARGUMENT for an empty target, a certificate without its key, or a file
- * that cannot be used, which it names; whether the server answers shows in the lost windows. */
+ * opens it. PARPLAN_INVALID_ARGUMENT for an empty target, a certificate without its key, a file
+ * that cannot be used, which it names, or a token that would be sent over TCP without TLS; whether
+ * the server answers, and takes certificate or token, shows in the lost windows. */
 int32_t parplan_report_open_with(const parplan_plan* plan, const parplan_server* server,
                                  parplan_report** out, parplan_error* error);
 /* Opens a report to a server without TLS at `target`. */

@@ -4,7 +4,6 @@ socket, and what is refused.
 
     token_test.py SERVER PLANCTL
 """
-import base64
 import json
 import os
 import pathlib
@@ -18,17 +17,13 @@ import unittest
 import grpc
 
 import parplan_process as parplan
+from service_accounts import ServiceAccounts
 
 SERVER = None
 PLANCTL = None
 PLANS = "parplan.v1.PlanService"
-ISSUER = "https://kubernetes.default.svc"
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
-
-
-def encode(data):
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 class Tokens(unittest.TestCase):
@@ -36,42 +31,15 @@ class Tokens(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        self.key_set = self.folder / "jwks.json"
-        self.make_key("one")
-        self.write_key_set("one")
-
-    def openssl(self, *arguments, **options):
-        return subprocess.run(["openssl", *arguments], check=True, capture_output=True,
-                              **options).stdout
-
-    def make_key(self, name):
-        self.openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out",
-                     self.folder / f"{name}.pem")
-
-    def write_key_set(self, name):
-        text = self.openssl("rsa", "-in", self.folder / f"{name}.pem", "-noout", "-modulus").decode()
-        modulus = bytes.fromhex(text.strip().split("=")[1])
-        self.key_set.write_text(json.dumps({"keys": [{
-            "kty": "RSA", "use": "sig", "alg": "RS256", "kid": name, "n": encode(modulus),
-            "e": "AQAB"}]}))
-
-    def token(self, key="one", header=None, **changes):
-        now = int(time.time())
-        claims = {"iss": ISSUER, "aud": ["parplan"], "sub": "system:serviceaccount:lab:planner",
-                  "exp": now + 600, "nbf": now, **changes}
-        text = ".".join(encode(json.dumps(part).encode()) for part in (
-            header or {"alg": "RS256", "kid": key}, claims))
-        signature = self.openssl("dgst", "-sha256", "-sign", self.folder / f"{key}.pem",
-                                 input=text.encode())
-        return f"{text}.{encode(signature)}"
+        self.accounts = ServiceAccounts(self.folder)
+        self.token = self.accounts.token
 
     def write_config(self, key_set=None, **changes):
         config = self.folder / "server.json"
         config.write_text(json.dumps({"authorization": {
             "grants": [{"identities": ["k8s:{cluster}/planner"], "role": "planner"},
                        {"identities": ["k8s:lab/reader"], "role": "reader", "clusters": ["lab"]}],
-            "service_accounts": {"key_set_file": str(key_set or self.key_set), "issuer": ISSUER,
-                                 "audience": "parplan"}}, **changes}))
+            "service_accounts": self.accounts.configuration(key_set)}, **changes}))
         return config
 
     def start(self, config, *flags):
@@ -134,10 +102,10 @@ class Tokens(unittest.TestCase):
         server = self.serve("--tls-certificate", certificates / "server.pem",
                             "--tls-key", certificates / "server.key")
         credentials = grpc.ssl_channel_credentials((certificates / "ca.pem").read_bytes())
-        self.make_key("two")
+        self.accounts.make_key("two")
         with parplan.Client(server.address, credentials) as client:
             self.assert_refused(client, self.token("two"), "no key")
-            self.write_key_set("two")
+            self.accounts.write_key_set("two")
             server.process.send_signal(signal.SIGHUP)
             end = time.monotonic() + 30
             while self.ask(client, self.token("two"))[0] != grpc.StatusCode.OK:

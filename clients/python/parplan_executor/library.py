@@ -109,7 +109,8 @@ _LayerGroups = _struct("_LayerGroups", [(name, ctypes.c_int32)
                                         for name in ("tensor", "context", "gradient")])
 _Server = _struct("_Server", [("target", ctypes.c_char_p), ("use_tls", ctypes.c_int32),
                               ("ca_file", ctypes.c_char_p), ("certificate_file", ctypes.c_char_p),
-                              ("key_file", ctypes.c_char_p), ("server_name", ctypes.c_char_p)])
+                              ("key_file", ctypes.c_char_p), ("server_name", ctypes.c_char_p),
+                              ("token_file", ctypes.c_char_p)])
 _Window = _struct("_Window", [("rank", ctypes.c_int32), ("step_count", ctypes.c_int32),
                               ("first_step", ctypes.c_int64),
                               ("median_step_seconds", ctypes.c_double),
@@ -274,9 +275,12 @@ class Report:
     it reports at the end whether the block raised an exception."""
 
     def __init__(self, plan, library, plan_handle, target, *, use_tls=False, ca_file="",
-                 certificate_file="", key_file="", server_name=""):
-        """`target`: HOST:PORT, dns:///NAME:PORT for replicas, unix:PATH for a pod's sidecar. Files
-        are in PEM; any of them enables TLS. Raises Error for a file that cannot be used."""
+                 certificate_file="", key_file="", server_name="", token_file=""):
+        """`target`: HOST:PORT, dns:///NAME:PORT for replicas, unix:PATH for a pod's sidecar.
+        Certificates, their authorities and the key are files in PEM; any of them enables TLS.
+        `token_file` has a token of a Kubernetes service account, which each call sends over TLS or
+        to a unix:PATH only; it is read anew each time. Raises Error for a file that cannot be
+        used."""
         self._plan = plan  # Keeps the plan's handle alive.
         self._library = library
         self._handle = ctypes.c_void_p()
@@ -287,6 +291,7 @@ class Report:
         server.certificate_file = str(certificate_file).encode()
         server.key_file = str(key_file).encode()
         server.server_name = server_name.encode()
+        server.token_file = str(token_file).encode()
         library.call("parplan_report_open_with", plan_handle, ctypes.byref(server),
                      ctypes.byref(self._handle))
 

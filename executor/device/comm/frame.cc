@@ -19,7 +19,7 @@ absl::StatusOr<FrameHeader> HeaderOf(absl::string_view arrived) {
   Header header;
   std::memcpy(header.data(), arrived.data(), sizeof(header));
   if (header[0] < static_cast<uint32_t>(FrameKind::kHello) ||
-      header[0] > static_cast<uint32_t>(FrameKind::kWaits) || header[2] > kMaxFrameText ||
+      header[0] > static_cast<uint32_t>(FrameKind::kProof) || header[2] > kMaxFrameText ||
       header[3] > kMaxFrameText) {
     return absl::InvalidArgumentError("what arrived is not a message of a rendezvous");
   }

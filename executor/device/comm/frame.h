@@ -1,6 +1,6 @@
 // Messages of the rendezvous on a socket: a kind, a number and two texts. `Rendezvous` and
 // `RendezvousServer` exchange them; ranks that connect for a group (JobFabric) send each other
-// kHello alone.
+// those of a handshake (handshake.h) alone.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_FRAME_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_FRAME_H_
@@ -21,13 +21,14 @@ namespace parplan {
 // The kinds of messages, with the meaning of their fields; other fields are empty or 0. The numbers
 // are on the wire.
 enum class FrameKind : uint8_t {
-  // A rank asks to join. `number`: the rank; `key`: the token of the job; `value`: the number of
-  // ranks, or between two ranks the id of the group.
+  // A rank connects. `number`: the rank; `key`: its nonce; `value`: the context (handshake.h).
   kHello = 1,
   // The server accepts the rank. `number`: one more than the rank that serves the rendezvous, 0 if
   // none does; `value`: the host of that rank.
   kWelcome = 2,
-  // The server refuses the rank. `value`: the reason.
+  // The server refuses the rank: the reason in `value`. Or a rank the challenge of a server that
+  // does
+  // not know the token; all other fields are then empty.
   kRefused = 3,
   // A rank publishes a fact that never changes: `key` and `value`.
   kSet = 4,
@@ -50,6 +51,12 @@ enum class FrameKind : uint8_t {
   kProbe = 11,
   // The rank answers. `number`: one more than the rank it waits for, 0 for none.
   kWaits = 12,
+  // The answer to kHello. `key`: the nonce of the listener; `value`: its proof (handshake.h).
+  kChallenge = 13,
+  // The answer to kChallenge. `key`: the proof of the caller; `value`: between two ranks the name
+  // of
+  // which kHello has the digest.
+  kProof = 14,
 };
 
 // The fact that answers at once, without having been published: the ranks that have not come yet,

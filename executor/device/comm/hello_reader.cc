@@ -7,33 +7,48 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include "absl/status/statusor.h"
+#include "executor/device/comm/frame.h"
 #include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
+namespace {
+
+// Bytes of a message before its second text: a hello's nonce and a proof are equally long.
+constexpr size_t kFirstTextEnd = kFrameHeaderSize + kNonceSize;
+static_assert(kNonceSize == kProofSize);
+// Bytes of the digest that a hello has for context.
+constexpr size_t kContextSize = 32;
+
+}  // namespace
+
 void HelloReader::Add(Socket socket, absl::Duration now) {
   if (silent_.size() >= kMaxSilentCount) silent_.pop_front();
-  silent_.push_back({std::move(socket), now + kPatience, ""});
+  silent_.push_back({std::move(socket), now + kPatience, std::nullopt, ""});
 }
 
-size_t HelloReader::NextSize(absl::string_view arrived) const {
+size_t HelloReader::NextSize(const Silent& silent) const {
+  const absl::string_view arrived = silent.arrived;
   if (arrived.size() < kFrameHeaderSize) return kFrameHeaderSize;
   const absl::StatusOr<FrameHeader> header = HeaderOf(arrived);
-  if (!header.ok() || header->kind != FrameKind::kHello || header->key_size != token_.size()) {
-    return 0;
+  if (!header.ok() || header->key_size != kNonceSize) return 0;
+  if (!silent.handshake.has_value()) {
+    const bool is_hello = header->kind == FrameKind::kHello && header->value_size == kContextSize;
+    return is_hello ? kFirstTextEnd + kContextSize : 0;
   }
-  const size_t token_end = kFrameHeaderSize + header->key_size;
-  if (arrived.size() < token_end) return token_end;
-  const absl::string_view token = arrived.substr(kFrameHeaderSize, header->key_size);
-  return IsSameToken(token, token_) ? token_end + header->value_size : 0;
+  if (header->kind != FrameKind::kProof) return 0;
+  if (arrived.size() < kFirstTextEnd) return kFirstTextEnd;
+  const absl::string_view proof = arrived.substr(kFrameHeaderSize, kProofSize);
+  return IsProof(proof, HandshakeSide::kCaller, *silent.handshake, token_)
+             ? kFirstTextEnd + header->value_size
+             : 0;
 }
 
 HelloReader::Progress HelloReader::Read(Silent& silent) const {
   std::array<char, 4096> bytes;
   while (true) {
-    const size_t size = NextSize(silent.arrived);
+    const size_t size = NextSize(silent);
     if (size == 0) return Progress::kWrong;
     if (size == silent.arrived.size()) return Progress::kWhole;
     const ssize_t count =
@@ -48,13 +63,31 @@ HelloReader::Progress HelloReader::Read(Silent& silent) const {
   }
 }
 
+HelloReader::Progress HelloReader::Challenge(Silent& silent) const {
+  const absl::StatusOr<std::optional<Frame>> hello = TakeFrame(silent.arrived);
+  if (!hello.ok() || !hello->has_value()) return Progress::kWrong;
+  Handshake handshake = {.purpose = kRanksPurpose, .listener = rank_};
+  const absl::StatusOr<Frame> challenge = ChallengeTo(**hello, handshake, token_);
+  // Nothing was sent before on this connection, so it has room for the challenge.
+  if (!challenge.ok() || !WriteFrame(silent.socket, *challenge, SteadyNow()).ok()) {
+    return Progress::kWrong;
+  }
+  silent.handshake = std::move(handshake);
+  return Progress::kIncomplete;
+}
+
 std::vector<HelloReader::Guest> HelloReader::Take(absl::Duration now) {
   std::vector<Guest> guests;
   for (auto each = silent_.begin(); each != silent_.end();) {
     const size_t before = each->arrived.size();
-    const Progress progress = Read(*each);
-    // A long hello of a rank comes in parts, which the reader may look at seldom.
-    if (each->arrived.size() > std::max(before, kFrameHeaderSize + token_.size())) {
+    Progress progress = Read(*each);
+    if (progress == Progress::kWhole && !each->handshake.has_value()) {
+      progress = Challenge(*each);
+      // This rank may have looked late.
+      each->end = now + kPatience;
+    } else if (each->handshake.has_value() &&
+               each->arrived.size() > std::max(before, kFirstTextEnd)) {
+      // A long name comes in parts, which the reader may look at seldom.
       each->end = now + kPatience;
     }
     if (progress == Progress::kIncomplete && now < each->end) {
@@ -62,9 +95,13 @@ std::vector<HelloReader::Guest> HelloReader::Take(absl::Duration now) {
       continue;
     }
     if (progress == Progress::kWhole) {
-      absl::StatusOr<std::optional<Frame>> hello = TakeFrame(each->arrived);
-      if (hello.ok() && hello->has_value()) {
-        guests.push_back({std::move(each->socket), **std::move(hello)});
+      absl::StatusOr<std::optional<Frame>> proof = TakeFrame(each->arrived);
+      // The proof covers the digest that the hello said.
+      if (proof.ok() && proof->has_value() &&
+          DigestOf((*proof)->value) == each->handshake->context) {
+        guests.push_back({.socket = std::move(each->socket),
+                          .rank = each->handshake->caller,
+                          .name = std::move((*proof)->value)});
       }
     }
     each = silent_.erase(each);
@@ -72,8 +109,11 @@ std::vector<HelloReader::Guest> HelloReader::Take(absl::Duration now) {
   return guests;
 }
 
-bool HelloReader::Await(const Listener& listener, absl::Duration deadline) const {
-  std::vector<pollfd> interests = {{.fd = listener.descriptor(), .events = POLLIN, .revents = 0}};
+bool HelloReader::Await(absl::Span<const int> others, absl::Duration deadline) const {
+  std::vector<pollfd> interests;
+  for (const int other : others) {
+    interests.push_back({.fd = other, .events = POLLIN, .revents = 0});
+  }
   for (const Silent& silent : silent_) {
     interests.push_back({.fd = silent.socket.descriptor(), .events = POLLIN, .revents = 0});
   }
@@ -82,16 +122,8 @@ bool HelloReader::Await(const Listener& listener, absl::Duration deadline) const
   const timespec timeout = absl::ToTimespec(left);
   // A signal ends the wait early, which does no harm.
   return ::ppoll(interests.data(), interests.size(), &timeout, nullptr) > 0 &&
-         interests[0].revents != 0;
-}
-
-bool IsSameToken(absl::string_view a, absl::string_view b) {
-  if (a.size() != b.size()) return false;
-  unsigned char difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference = static_cast<unsigned char>(difference | (a[i] ^ b[i]));
-  }
-  return difference == 0;
+         std::any_of(interests.begin(), interests.begin() + others.size(),
+                     [](const pollfd& other) { return other.revents != 0; });
 }
 
 }  // namespace parplan

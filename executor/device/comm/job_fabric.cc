@@ -1,5 +1,6 @@
 #include "executor/device/comm/job_fabric.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -13,7 +14,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
-#include "executor/device/comm/frame.h"
+#include "base/system/posix_file.h"
+#include "executor/device/comm/handshake.h"
 #include "executor/device/comm/shared_memory_links.h"
 #include "executor/device/comm/steady_clock.h"
 #include "executor/device/comm/tcp_links.h"
@@ -27,15 +29,31 @@ namespace {
 constexpr int kSpinsWithOwnCore = 2000;
 constexpr int kSpinsWithSharedCore = 50;
 
-// Returns an id that processes have in common if they can share memory: boot of the machine, PID
-// namespace and user.
+// Returns what a symbolic link says; nothing if it cannot be read.
+std::string LinkText(const char* path) {
+  std::array<char, 128> text = {};
+  const ssize_t size = ::readlink(path, text.data(), text.size() - 1);
+  return {text.data(), static_cast<size_t>(std::max<ssize_t>(size, 0))};
+}
+
+// Returns an id that processes have in common if they can hand each other memory: boot of the
+// machine, PID namespace, network namespace (of which the names of Unix sockets are) and user.
 std::string MachineName() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  std::array<char, 128> space = {};
-  const ssize_t size = ::readlink("/proc/self/ns/pid", space.data(), space.size() - 1);
-  return absl::StrCat(boot, "/", absl::string_view(space.data(), std::max<ssize_t>(size, 0)), "/",
-                      ::getuid());
+  return absl::StrCat(boot, "/", LinkText("/proc/self/ns/pid"), "/", LinkText("/proc/self/ns/net"),
+                      "/", ::geteuid());
+}
+
+// Returns the name of what ranks connect for: the links of a group, or its memory.
+std::string LinksOf(const std::string& id) { return absl::StrCat("links/", id); }
+std::string MemoryOf(const std::string& id) { return absl::StrCat("memory/", id); }
+// Returns the id of the group of such a name.
+std::string GroupIdOf(const std::string& name) { return name.substr(name.find('/') + 1); }
+
+bool IsReadable(int descriptor) {
+  pollfd interest = {.fd = descriptor, .events = POLLIN, .revents = 0};
+  return ::poll(&interest, 1, /*timeout=*/0) > 0;
 }
 
 int CoreCount() {
@@ -75,18 +93,20 @@ absl::StatusOr<std::unique_ptr<JobFabric>> JobFabric::Join(JobFabricOptions opti
   const bool is_local = options.host == "127.0.0.1";
   PARPLAN_ASSIGN_OR_RETURN(Listener listener,
                            Listener::Open(is_local ? options.host : "", /*port=*/0));
-  std::unique_ptr<JobFabric> fabric(
-      new JobFabric(std::move(options), std::move(rendezvous), std::move(listener)));
+  PARPLAN_ASSIGN_OR_RETURN(LocalListener local_listener, LocalListener::Open());
+  std::unique_ptr<JobFabric> fabric(new JobFabric(std::move(options), std::move(rendezvous),
+                                                  std::move(listener), std::move(local_listener)));
   PARPLAN_RETURN_IF_ERROR(fabric->Introduce());
   return fabric;
 }
 
 JobFabric::JobFabric(JobFabricOptions options, std::unique_ptr<Rendezvous> rendezvous,
-                     Listener listener)
+                     Listener listener, LocalListener local_listener)
     : options_(std::move(options)),
       rendezvous_(std::move(rendezvous)),
       listener_(std::move(listener)),
-      hellos_(options_.token) {
+      local_listener_(std::move(local_listener)),
+      hellos_(options_.token, options_.rank) {
   if (options_.has_progress_thread) progress_ = std::make_unique<ProgressThread>();
   rendezvous_->SetAwaited([this] { return AwaitedRank(); });
 }
@@ -175,19 +195,26 @@ absl::StatusOr<std::unique_ptr<LinkSet>> JobFabric::ShareMemory(const std::strin
                                                                 const std::vector<int>& ranks,
                                                                 int own) {
   const int size = static_cast<int>(ranks.size());
+  const absl::Duration deadline = SteadyNow() + options_.join_timeout;
   std::unique_ptr<SharedSegment> segment;
-  const std::string key = absl::StrCat("memory/", id);
+  const std::string name = MemoryOf(id);
   if (own == 0) {
     PARPLAN_ASSIGN_OR_RETURN(segment, SharedSegment::Make(size));
-    if (size > 1) PARPLAN_RETURN_IF_ERROR(rendezvous_->Set(key, segment->path()));
+    if (size > 1) PARPLAN_RETURN_IF_ERROR(rendezvous_->Set(name, local_listener_.name()));
     for (int other = 1; other < size; ++other) {
-      PARPLAN_RETURN_IF_ERROR(
-          rendezvous_->Get(absl::StrCat(key, "/", other), options_.join_timeout).status());
+      PARPLAN_ASSIGN_OR_RETURN(const Socket socket, AwaitVisitor(name, ranks[other], deadline));
+      PARPLAN_RETURN_IF_ERROR(SendDescriptor(socket, segment->descriptor(), deadline));
     }
   } else {
-    PARPLAN_ASSIGN_OR_RETURN(const std::string path, rendezvous_->Get(key, options_.join_timeout));
-    PARPLAN_ASSIGN_OR_RETURN(segment, SharedSegment::Open(path, size));
-    PARPLAN_RETURN_IF_ERROR(rendezvous_->Set(absl::StrCat(key, "/", own), "open"));
+    PARPLAN_ASSIGN_OR_RETURN(const std::string listener,
+                             rendezvous_->Get(name, options_.join_timeout));
+    PARPLAN_ASSIGN_OR_RETURN(const Socket socket,
+                             Visit(name, ranks[0], deadline, [&listener](absl::Duration limit) {
+                               return ConnectToLocal(listener, limit);
+                             }));
+    PARPLAN_RETURN_IF_ERROR(AwaitBytes(socket, name, ranks[0], deadline));
+    PARPLAN_ASSIGN_OR_RETURN(FileDescriptor memory, ReceiveDescriptor(socket, deadline));
+    PARPLAN_ASSIGN_OR_RETURN(segment, SharedSegment::Open(std::move(memory), size));
   }
   segment->Close();
   return std::make_unique<SharedMemoryLinks>(std::move(segment), own, size, SpinCount());
@@ -197,57 +224,94 @@ absl::StatusOr<std::unique_ptr<LinkSet>> JobFabric::ConnectSockets(const std::st
                                                                    const std::vector<int>& ranks,
                                                                    int own) {
   const absl::Duration deadline = SteadyNow() + options_.join_timeout;
+  const std::string name = LinksOf(id);
   std::vector<Socket> connections(ranks.size());
   // A rank connects to the ranks before it in the group and accepts those after it.
   for (int other = 0; other < own; ++other) {
     PARPLAN_ASSIGN_OR_RETURN(connections[other],
-                             Socket::Connect(addresses_[ranks[other]], deadline));
-    PARPLAN_RETURN_IF_ERROR(WriteFrame(connections[other],
-                                       {.kind = FrameKind::kHello,
-                                        .number = static_cast<uint32_t>(options_.rank),
-                                        .key = options_.token,
-                                        .value = id},
-                                       deadline));
+                             Visit(name, ranks[other], deadline,
+                                   [&address = addresses_[ranks[other]]](absl::Duration limit) {
+                                     return Socket::Connect(address, limit);
+                                   }));
   }
   for (size_t other = own + 1; other < ranks.size(); ++other) {
-    PARPLAN_ASSIGN_OR_RETURN(connections[other], AwaitVisitor(id, ranks[other], deadline));
+    PARPLAN_ASSIGN_OR_RETURN(connections[other], AwaitVisitor(name, ranks[other], deadline));
   }
   return std::make_unique<TcpLinks>(std::move(connections));
 }
 
-absl::StatusOr<Socket> JobFabric::AwaitVisitor(const std::string& id, int rank,
+absl::StatusOr<Socket> JobFabric::Visit(
+    const std::string& name, int rank, absl::Duration deadline,
+    const std::function<absl::StatusOr<Socket>(absl::Duration deadline)>& connect) {
+  while (true) {
+    PARPLAN_ASSIGN_OR_RETURN(Socket socket, connect(deadline));
+    Handshake handshake = {.purpose = kRanksPurpose,
+                           .caller = options_.rank,
+                           .listener = rank,
+                           .context = DigestOf(name)};
+    absl::Status proven = SayHello(socket, handshake, deadline);
+    if (proven.ok()) {
+      PARPLAN_RETURN_IF_ERROR(AwaitBytes(socket, name, rank, deadline));
+      proven = ProveTo(socket, handshake, options_.token, name, deadline);
+    }
+    if (proven.ok()) return socket;
+    if (!absl::IsUnavailable(proven) || SteadyNow() >= deadline) {
+      return absl::Status(proven.code(),
+                          absl::StrCat("rank ", options_.rank, " cannot join ", GroupIdOf(name),
+                                       " at rank ", rank, ": ", proven.message()));
+    }
+    // The other rank is lost, or had to drop this connection for those of many strangers.
+    PARPLAN_RETURN_IF_ERROR(rendezvous_->AwaitCause());
+  }
+}
+
+absl::Status JobFabric::AwaitBytes(const Socket& socket, const std::string& name, int rank,
+                                   absl::Duration deadline) {
+  return ReceiveUntil([&socket] { return IsReadable(socket.descriptor()); }, &socket, name, rank,
+                      deadline);
+}
+
+absl::StatusOr<Socket> JobFabric::AwaitVisitor(const std::string& name, int rank,
                                                absl::Duration deadline) {
+  const std::pair<std::string, int> key = {name, rank};
+  PARPLAN_RETURN_IF_ERROR(
+      ReceiveUntil([&] { return visitors_.contains(key); }, nullptr, name, rank, deadline));
+  return std::move(visitors_.extract(key).mapped());
+}
+
+absl::Status JobFabric::ReceiveUntil(const std::function<bool()>& is_done, const Socket* socket,
+                                     const std::string& name, int rank, absl::Duration deadline) {
   constexpr absl::Duration kNoticeInterval = absl::Seconds(10);
   absl::Duration next_notice = SteadyNow() + kNoticeInterval;
-  while (true) {
-    const auto visitor = visitors_.find({id, rank});
-    if (visitor != visitors_.end()) {
-      Socket socket = std::move(visitor->second);
-      visitors_.erase(visitor);
-      return socket;
-    }
+  std::vector<int> others = {listener_.descriptor(), local_listener_.descriptor()};
+  if (socket != nullptr) others.push_back(socket->descriptor());
+  while (!is_done()) {
     PARPLAN_RETURN_IF_ERROR(Health());
     const absl::Duration now = SteadyNow();
     if (now >= deadline) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("rank ", options_.rank, " waited in vain for rank ", rank, " to join ", id));
+      return absl::DeadlineExceededError(absl::StrCat(
+          "rank ", options_.rank, " waited in vain for rank ", rank, " to join ", GroupIdOf(name)));
     }
     if (options_.on_notice && now >= next_notice) {
       next_notice = now + kNoticeInterval;
-      options_.on_notice(
-          absl::StrCat("rank ", options_.rank, " waits for rank ", rank, " to join ", id));
+      options_.on_notice(absl::StrCat("rank ", options_.rank, " waits for rank ", rank, " to join ",
+                                      GroupIdOf(name)));
     }
     // Short enough to hear of a job that has failed.
     const absl::Duration end = std::min(deadline, now + absl::Milliseconds(100));
-    if (hellos_.Await(listener_, end)) {
-      absl::StatusOr<Socket> socket = listener_.Accept(end);
-      if (socket.ok()) hellos_.Add(*std::move(socket), SteadyNow());
+    if (hellos_.Await(others, end)) {
+      if (IsReadable(listener_.descriptor())) {
+        absl::StatusOr<Socket> visitor = listener_.Accept(end);
+        if (visitor.ok()) hellos_.Add(*std::move(visitor), SteadyNow());
+      }
+      absl::StatusOr<Socket> neighbour = local_listener_.Accept();
+      if (neighbour.ok()) hellos_.Add(*std::move(neighbour), SteadyNow());
     }
     for (HelloReader::Guest& guest : hellos_.Take(SteadyNow())) {
-      visitors_[{guest.hello.value, static_cast<int>(guest.hello.number)}] =
-          std::move(guest.socket);
+      visitors_[{guest.name, guest.rank}] = std::move(guest.socket);
     }
   }
+  return absl::OkStatus();
 }
 
 }  // namespace parplan

@@ -1,6 +1,6 @@
 // A rank's connections to the other ranks of its job: the rendezvous, and communicators for any
-// groups of ranks. Groups of processes of one user and PID namespace on one machine use shared
-// memory, others TCP.
+// groups of ranks. Groups of processes of one user, PID namespace and network namespace on one
+// machine use shared memory, others TCP.
 //
 //   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<JobFabric> fabric, JobFabric::Join(options));
 //   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> group,
@@ -27,6 +27,7 @@
 #include "executor/device/comm/communicator.h"
 #include "executor/device/comm/cpu_communicator.h"
 #include "executor/device/comm/hello_reader.h"
+#include "executor/device/comm/local_socket.h"
 #include "executor/device/comm/progress_thread.h"
 #include "executor/device/comm/rank_context.h"
 #include "executor/device/comm/rendezvous.h"
@@ -112,7 +113,8 @@ class JobFabric : public RankContext {
  private:
   class Member;
 
-  JobFabric(JobFabricOptions options, std::unique_ptr<Rendezvous> rendezvous, Listener listener);
+  JobFabric(JobFabricOptions options, std::unique_ptr<Rendezvous> rendezvous, Listener listener,
+            LocalListener local_listener);
   absl::Status Introduce();
   absl::StatusOr<std::unique_ptr<LinkSet>> Connect(const std::string& id,
                                                    const std::vector<int>& ranks, int own);
@@ -120,7 +122,20 @@ class JobFabric : public RankContext {
                                                        const std::vector<int>& ranks, int own);
   absl::StatusOr<std::unique_ptr<LinkSet>> ConnectSockets(const std::string& id,
                                                           const std::vector<int>& ranks, int own);
-  absl::StatusOr<Socket> AwaitVisitor(const std::string& id, int rank, absl::Duration deadline);
+  // Connects by `connect`, and proves to `rank` that this is a rank of the job that connects for
+  // `name`; again while strangers make that rank drop the connection.
+  absl::StatusOr<Socket> Visit(
+      const std::string& name, int rank, absl::Duration deadline,
+      const std::function<absl::StatusOr<Socket>(absl::Duration deadline)>& connect);
+  // Returns the connection of the rank that visits this one for `name`.
+  absl::StatusOr<Socket> AwaitVisitor(const std::string& name, int rank, absl::Duration deadline);
+  // Waits until bytes, or the end of the connection, of `rank` are there.
+  absl::Status AwaitBytes(const Socket& socket, const std::string& name, int rank,
+                          absl::Duration deadline);
+  // Takes the handshakes of others until `is_done`, while this rank waits for `rank` to join
+  // `name`; looks again when a byte comes at `socket`, if that is not null.
+  absl::Status ReceiveUntil(const std::function<bool()>& is_done, const Socket* socket,
+                            const std::string& name, int rank, absl::Duration deadline);
   int SpinCount() const;
   // Returns the rank of the job that this one waits for the longest; -1 for none. Any thread may
   // call it.
@@ -129,7 +144,8 @@ class JobFabric : public RankContext {
   const JobFabricOptions options_;
   const std::unique_ptr<Rendezvous> rendezvous_;
   const Listener listener_;
-  // Connections that have not said who they are.
+  const LocalListener local_listener_;
+  // Connections that have not proved who they are.
   HelloReader hellos_;
   // [rank of the job] id of its machine, and the address it listens on.
   std::vector<std::string> machines_;
@@ -138,7 +154,7 @@ class JobFabric : public RankContext {
   std::set<const CpuCommunicator*> members_;  // Guarded by members_mutex_.
   // Number of groups made so far, by name and ranks.
   std::map<std::string, int> group_counts_;
-  // Connections for groups that this rank has not made yet, by group and rank of the job.
+  // Connections for groups that this rank has not made yet, by name and rank of the job.
   std::map<std::pair<std::string, int>, Socket> visitors_;
   std::unique_ptr<ProgressThread> progress_;
 };

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "executor/device/comm/handshake.h"
 #include "executor/device/comm/stall_inquiry.h"
 #include "executor/device/comm/steady_clock.h"
 
@@ -51,12 +52,21 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(RendezvousJoin join
   const absl::Duration start = SteadyNow();
   const absl::Duration deadline = start + join.patience;
   PARPLAN_ASSIGN_OR_RETURN(Socket socket, ConnectTo(join, start));
-  PARPLAN_RETURN_IF_ERROR(WriteFrame(socket,
-                                     {.kind = FrameKind::kHello,
-                                      .number = static_cast<uint32_t>(join.rank),
-                                      .key = join.token,
-                                      .value = absl::StrCat(join.world_size)},
-                                     deadline));
+  Handshake handshake = {.purpose = kMeetingPurpose,
+                         .caller = join.rank,
+                         .listener = kRendezvousRank,
+                         .context = absl::StrCat(join.world_size)};
+  PARPLAN_RETURN_IF_ERROR(SayHello(socket, handshake, deadline));
+  const absl::Status proven = ProveTo(socket, handshake, join.token, "", deadline);
+  if (absl::IsPermissionDenied(proven)) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("rank ", join.rank, " cannot join at ", join.address, ": ", proven.message()));
+  }
+  if (absl::IsInvalidArgument(proven)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(join.address, " does not answer as a rendezvous"));
+  }
+  PARPLAN_RETURN_IF_ERROR(proven);
   PARPLAN_ASSIGN_OR_RETURN(Frame answer, ReadFrame(socket, deadline));
   if (answer.kind == FrameKind::kRefused) {
     return absl::PermissionDeniedError(absl::StrCat(

@@ -20,7 +20,7 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
-#include "executor/device/comm/hello_reader.h"
+#include "executor/device/comm/handshake.h"
 #include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
@@ -45,24 +45,16 @@ size_t MaxStrangerCount(int world_size) {
 Socket OpenSpare() { return Socket(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 // Returns the rank that a fact is about, which alone may publish it; -1 for others. `JobFabric`
-// publishes the address of a rank, `rank/1`, where the first rank of a group has its memory,
-// `memory/NAME:1,4,5#0`, and that another one has opened it: `memory/NAME:1,4,5#0/2` is rank 5's.
+// publishes the address of a rank, `rank/1`, and where the first rank of a group hands over its
+// memory, `memory/NAME:1,4,5#0`.
 int OwnerOf(absl::string_view key) {
   int number = 0;
   if (absl::ConsumePrefix(&key, "rank/")) return absl::SimpleAtoi(key, &number) ? number : -1;
   if (!absl::ConsumePrefix(&key, "memory/")) return -1;
   const size_t begin = key.rfind(':');
-  const size_t end = key.find('#', begin == absl::string_view::npos ? 0 : begin);
+  const size_t end = key.find_first_of(",#", begin == absl::string_view::npos ? 0 : begin);
   if (begin == absl::string_view::npos || end == absl::string_view::npos) return -1;
-  const std::vector<absl::string_view> ranks =
-      absl::StrSplit(key.substr(begin + 1, end - begin - 1), ',');
-  int place = 0;
-  const size_t slash = key.find('/', end);
-  if (slash != absl::string_view::npos && !absl::SimpleAtoi(key.substr(slash + 1), &place)) {
-    return -1;
-  }
-  if (place < 0 || static_cast<size_t>(place) >= ranks.size()) return -1;
-  return absl::SimpleAtoi(ranks[place], &number) ? number : -1;
+  return absl::SimpleAtoi(key.substr(begin + 1, end - begin - 1), &number) ? number : -1;
 }
 
 }  // namespace
@@ -200,18 +192,31 @@ void RendezvousServer::Hear(Guest& guest) {
   }
 }
 
-void RendezvousServer::Greet(Guest& guest, const Frame& hello) {
-  int size = 0;
-  if (hello.kind != FrameKind::kHello) return Refuse(guest, "say who you are first");
-  const auto rank = static_cast<int>(hello.number);
+void RendezvousServer::Greet(Guest& guest, const Frame& frame) {
+  if (!guest.handshake.has_value()) {
+    Handshake handshake = {.purpose = kMeetingPurpose, .listener = kRendezvousRank};
+    const absl::StatusOr<Frame> challenge = ChallengeTo(frame, handshake, options_.token);
+    if (!challenge.ok()) return Refuse(guest, std::string(challenge.status().message()));
+    guest.handshake = std::move(handshake);
+    (void)WriteFrame(guest.socket, *challenge, SteadyNow() + kRankPatience);
+    return;
+  }
+  const Handshake& handshake = *guest.handshake;
+  const int rank = handshake.caller;
   const bool is_rank = rank >= 0 && rank < options_.world_size;
   const auto refuse = [&](const std::string& why) {
     if (is_rank) refusals_[rank] = why;
     Refuse(guest, why);
   };
-  if (!IsSameToken(hello.key, options_.token)) return refuse("wrong token");
-  if (!absl::SimpleAtoi(hello.value, &size) || size != options_.world_size) {
-    return refuse(absl::StrCat("the job has ", options_.world_size, " ranks, not ", hello.value));
+  // A rank with another token does not prove anything.
+  if (frame.kind != FrameKind::kProof ||
+      !IsProof(frame.key, HandshakeSide::kCaller, handshake, options_.token)) {
+    return refuse("wrong token");
+  }
+  int size = 0;
+  if (!absl::SimpleAtoi(handshake.context, &size) || size != options_.world_size) {
+    return refuse(
+        absl::StrCat("the job has ", options_.world_size, " ranks, not ", handshake.context));
   }
   if (!is_rank) return refuse("no such rank");
   if (std::any_of(guests_.begin(), guests_.end(),

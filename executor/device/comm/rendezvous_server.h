@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "executor/device/comm/frame.h"
+#include "executor/device/comm/handshake.h"
 #include "executor/device/comm/socket.h"
 #include "executor/device/comm/stall_inquiry.h"
 #include "executor/device/comm/steady_clock.h"
@@ -29,15 +30,15 @@ struct RendezvousServerOptions {
   // Host or address to listen on; empty: all addresses of this machine. Port 0: one that is free.
   std::string host = "127.0.0.1";
   int port = 0;
-  // Secret of the job, not empty. Connections without it are refused, since others may reach
-  // the port too.
+  // Secret of the job, not empty. Connections that do not prove to know it are refused, since
+  // others may reach the port too; it is never said (handshake.h).
   std::string token;
   int world_size = 1;
   // Rank that serves the rendezvous, and its host: the ranks name it when the server is lost. -1 if
   // none does, but for example the launcher. REQUIRES, unchecked: it is below `world_size`.
   int serving_rank = -1;
   std::string serving_host;
-  // Time for a connection to say who it is.
+  // Time for a connection to say and prove who it is.
   absl::Duration hello_patience = absl::Seconds(5);
   // Time for all ranks to answer once an operation took too long. Whoever runs answers within
   // milliseconds; the rest is for ranks of which several share a core.
@@ -54,7 +55,7 @@ struct RendezvousServerOptions {
 // that is to blame. It reports the first such failure only, which explains those that follow from
 // it.
 //
-// Strangers may connect too: those that do not introduce themselves in time are dropped, the oldest
+// Strangers may connect too: those that do not prove who they are in time are dropped, the oldest
 // first where they are too many, so that they leave the process descriptors for its own files.
 class RendezvousServer {
  public:
@@ -76,6 +77,8 @@ class RendezvousServer {
     absl::Duration since;
     // Bytes of a frame that is still incomplete.
     std::string arrived;
+    // Set once it has said who it is, which it has then to prove.
+    std::optional<Handshake> handshake;
     int rank = -1;
     bool said_goodbye = false;
     bool is_gone = false;
@@ -103,7 +106,7 @@ class RendezvousServer {
   void DropOldestStranger();
   void DropLateStrangers();
   void Hear(Guest& guest);
-  void Greet(Guest& guest, const Frame& hello);
+  void Greet(Guest& guest, const Frame& frame);
   void Obey(Guest& guest, const Frame& frame);
   void Answer(Guest& guest, uint32_t number, const std::string& key, const std::string& value);
   void Refuse(Guest& guest, const std::string& why);

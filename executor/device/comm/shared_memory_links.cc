@@ -14,14 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "base/system/posix_file.h"
 
 namespace parplan {
 namespace {
@@ -76,23 +72,12 @@ void RingBell(Bell& bell) {
 // end, which would end a rank.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// Returns whether a path is that of a descriptor of a process, `/proc/PID/fd/N`.
-bool IsDescriptorPath(absl::string_view path) {
-  const std::vector<absl::string_view> parts = absl::StrSplit(path, '/');
-  const auto is_number = [](absl::string_view part) {
-    return !part.empty() && absl::c_all_of(part, absl::ascii_isdigit);
-  };
-  return parts.size() == 5 && parts[0].empty() && parts[1] == "proc" && is_number(parts[2]) &&
-         parts[3] == "fd" && is_number(parts[4]);
-}
-
 // Returns OK if a file is the memory of a group that a process of this user made and sealed: no
 // file that has a name, and none of another user or size.
-absl::Status CheckMemory(int descriptor, int64_t byte_count, const std::string& path) {
-  const auto refused = [&path](absl::string_view why) {
-    return absl::PermissionDeniedError(absl::StrCat("the rendezvous names ", path,
-                                                    " as the memory of a group, which ", why,
-                                                    "; is it that of this job?"));
+absl::Status CheckMemory(int descriptor, int64_t byte_count) {
+  const auto refused = [](absl::string_view why) {
+    return absl::PermissionDeniedError(absl::StrCat("what is handed over as the memory of a group ",
+                                                    why, "; is it from a rank of this job?"));
   };
   struct stat info = {};
   if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink != 0) {
@@ -113,69 +98,39 @@ void Relax() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Map(int descriptor, int size) {
+absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Map(FileDescriptor memory, int size) {
   std::unique_ptr<SharedSegment> segment(new SharedSegment());
-  segment->descriptor_ = descriptor;
+  segment->descriptor_ = std::move(memory);
   const int64_t bytes = SegmentBytes(size);
   void* const data =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, /*offset=*/0);
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment->descriptor(), 0);
   if (data == MAP_FAILED)
     return absl::UnavailableError(DescribeErrno(errno, "cannot map the shared memory of a group"));
   segment->data_ = static_cast<char*>(data);
   segment->byte_count_ = bytes;
-  segment->path_ = absl::StrCat("/proc/", ::getpid(), "/fd/", descriptor);
   return segment;
 }
 
 absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Make(int size) {
-  const int descriptor = ::memfd_create("parplan-group", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (descriptor < 0)
+  FileDescriptor memory(::memfd_create("parplan-group", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory.is_open())
     return absl::UnavailableError(DescribeErrno(errno, "cannot make shared memory for a group"));
   // New pages are zero, which is how bells and counters begin.
-  if (::ftruncate(descriptor, SegmentBytes(size)) != 0 ||
-      ::fcntl(descriptor, F_ADD_SEALS, kSeals) != 0) {
-    const absl::Status error =
-        absl::UnavailableError(DescribeErrno(errno, "cannot size the shared memory of a group"));
-    ::close(descriptor);
-    return error;
+  if (::ftruncate(memory.get(), SegmentBytes(size)) != 0 ||
+      ::fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) {
+    return absl::UnavailableError(DescribeErrno(errno, "cannot size the shared memory of a group"));
   }
-  return Map(descriptor, size);
+  return Map(std::move(memory), size);
 }
 
-absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(const std::string& path,
+absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(FileDescriptor memory,
                                                                    int size) {
-  if (!IsDescriptorPath(path)) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "the rendezvous names ", path, " as the memory of a group, which is no descriptor of a ",
-        "process; is it that of this job?"));
-  }
-  // The first open neither waits nor changes anything, whatever stands there.
-  const FileDescriptor file(::open(path.c_str(), O_PATH | O_CLOEXEC));
-  struct stat info = {};
-  if (!file.is_open() || ::fstat(file.get(), &info) != 0) {
-    return absl::UnavailableError(
-        DescribeErrno(errno, absl::StrCat("cannot open shared memory ", path)));
-  }
-  if (!S_ISREG(info.st_mode) || info.st_nlink != 0)
-    return CheckMemory(file.get(), SegmentBytes(size), path);
-  FileDescriptor memory(
-      ::open(absl::StrCat("/proc/self/fd/", file.get()).c_str(), O_RDWR | O_CLOEXEC));
-  if (!memory.is_open()) {
-    return absl::UnavailableError(
-        DescribeErrno(errno, absl::StrCat("cannot open shared memory ", path)));
-  }
-  PARPLAN_RETURN_IF_ERROR(CheckMemory(memory.get(), SegmentBytes(size), path));
-  return Map(memory.Release(), size);
+  PARPLAN_RETURN_IF_ERROR(CheckMemory(memory.get(), SegmentBytes(size)));
+  return Map(std::move(memory), size);
 }
 
 SharedSegment::~SharedSegment() {
   if (data_ != nullptr) ::munmap(data_, byte_count_);
-  Close();
-}
-
-void SharedSegment::Close() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = -1;
 }
 
 // Both rings between this rank and another.

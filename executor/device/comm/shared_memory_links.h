@@ -7,10 +7,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/system/posix_file.h"
 #include "executor/device/comm/link.h"
 
 namespace parplan {
@@ -22,29 +22,27 @@ class SharedSegment {
   // Makes the memory for `size` ranks: 516 KiB for each ordered pair, taken from the system when it
   // is first written. UNAVAILABLE if there is not enough.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Make(int size);
-  // Maps what another process of the same user made, at its `path()`, before that process calls
-  // `Close`. UNAVAILABLE naming the path if it cannot be opened. The path comes from a rendezvous,
-  // which may be an impostor's: PERMISSION_DENIED if it names anything else than memory of this
-  // user that was made, and sealed, by `Make` with the same `size`; nothing is written then.
-  static absl::StatusOr<std::unique_ptr<SharedSegment>> Open(const std::string& path, int size);
+  // Maps what another process of the same user made and handed over (local_socket.h).
+  // PERMISSION_DENIED if it is anything else than memory of this user that was made, and sealed, by
+  // `Make` with the same `size`; nothing is written then. UNAVAILABLE if it cannot be mapped.
+  static absl::StatusOr<std::unique_ptr<SharedSegment>> Open(FileDescriptor memory, int size);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
-  // Path for other processes of the same PID namespace.
-  const std::string& path() const { return path_; }
-  // Closes the descriptor: no other process can open the memory after this.
-  void Close();
+  // Returns the descriptor to hand over, valid until `Close`.
+  int descriptor() const { return descriptor_.get(); }
+  // Closes the descriptor; the memory stays mapped.
+  void Close() { descriptor_.Close(); }
 
   // Returns the beginning of the memory, valid as long as this object.
   char* data() const { return data_; }
 
  private:
   SharedSegment() = default;
-  static absl::StatusOr<std::unique_ptr<SharedSegment>> Map(int descriptor, int size);
+  static absl::StatusOr<std::unique_ptr<SharedSegment>> Map(FileDescriptor memory, int size);
 
-  int descriptor_ = -1;
-  std::string path_;
+  FileDescriptor descriptor_;
   char* data_ = nullptr;
   int64_t byte_count_ = 0;
 };

@@ -104,6 +104,7 @@ int main(void) {
   MEMBER(parplan_server, certificate_file);
   MEMBER(parplan_server, key_file);
   MEMBER(parplan_server, server_name);
+  MEMBER(parplan_server, token_file);
   STRUCT(parplan_window);
   MEMBER(parplan_window, size);
   MEMBER(parplan_window, rank);

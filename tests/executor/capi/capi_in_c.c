@@ -196,6 +196,19 @@ static void CheckServers(const parplan_plan* plan) {
   server.ca_file = "/nowhere/ca.pem";
   EXPECT(parplan_report_open_with(plan, &server, &report, &error) == PARPLAN_INVALID_ARGUMENT);
   EXPECT(report == NULL && strstr(error.text, "/nowhere/ca.pem") != NULL);
+  /* A token that everybody on the way could read, and one that is not there. */
+  server.ca_file = NULL;
+  server.token_file = "/nowhere/token";
+  EXPECT(parplan_report_open_with(plan, &server, &report, &error) == PARPLAN_INVALID_ARGUMENT);
+  EXPECT(report == NULL && strstr(error.text, "token_file: a token is sent over TLS") != NULL);
+  server.target = "unix:/nowhere/socket";
+  EXPECT(parplan_report_open_with(plan, &server, &report, &error) == PARPLAN_INVALID_ARGUMENT);
+  EXPECT(report == NULL && strstr(error.text, "/nowhere/token") != NULL);
+  /* A caller of before there were tokens: what follows its struct is not read. */
+  server.size = offsetof(parplan_server, token_file);
+  EXPECT(parplan_report_open_with(plan, &server, &report, &error) == PARPLAN_OK);
+  EXPECT(parplan_report_close(report, "nothing ran", NULL, &error) == PARPLAN_OK);
+  server.target = "127.0.0.1:1";
   /* A caller that knows no more than the target. */
   server.size = offsetof(parplan_server, use_tls);
   EXPECT(parplan_report_open_with(plan, &server, &report, &error) == PARPLAN_OK);

@@ -15,12 +15,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "executor/device/comm/frame.h"
+#include "executor/device/comm/handshake.h"
 #include "executor/device/comm/steady_clock.h"
 #include "tests/executor/device/comm/raw_rank.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
 namespace {
+
+// The rank of the reader, and of whoever connects.
+constexpr int kListener = 1;
+constexpr int kCaller = 3;
 
 // The two ends of a connection.
 std::pair<Socket, Socket> Connection() {
@@ -29,12 +35,52 @@ std::pair<Socket, Socket> Connection() {
   return {Socket(ends[0]), Socket(ends[1])};
 }
 
-Frame Hello(const std::string& token) {
-  return {.kind = FrameKind::kHello, .number = 3, .key = token, .value = "group"};
+// Returns a frame, as it is sent.
+std::string BytesOf(const Frame& frame, size_t value_size) {
+  const std::array<uint32_t, 4> header = {static_cast<uint32_t>(frame.kind), frame.number,
+                                          static_cast<uint32_t>(frame.key.size()),
+                                          static_cast<uint32_t>(value_size)};
+  std::string bytes(sizeof(header), ' ');
+  std::memcpy(bytes.data(), header.data(), sizeof(header));
+  return absl::StrCat(bytes, frame.key, frame.value);
+}
+std::string BytesOf(const Frame& frame) { return BytesOf(frame, frame.value.size()); }
+
+Frame Hello(const std::string& name = "group") {
+  return {.kind = FrameKind::kHello,
+          .number = kCaller,
+          .key = std::string(kNonceSize, 'n'),
+          .value = DigestOf(name)};
 }
 
-TEST(HelloReader, StrangersDelayNobodyAndWhatFollowsAHelloStays) {
-  HelloReader reader("secret");
+// Reads the challenge to `Hello(name)`, and returns the proof of somebody who takes the job's token
+// for `token`.
+Frame ProofFor(const Socket& socket, const std::string& name, const std::string& token = "secret") {
+  absl::StatusOr<Frame> challenge = ReadFrame(socket, SteadyNow() + kLong);
+  EXPECT_OK(challenge);
+  const Handshake handshake = {.purpose = kRanksPurpose,
+                               .caller = kCaller,
+                               .listener = kListener,
+                               .context = DigestOf(name),
+                               .caller_nonce = Hello().key,
+                               .listener_nonce = challenge->key};
+  EXPECT_TRUE(IsProof(challenge->value, HandshakeSide::kListener, handshake, "secret"));
+  return {.kind = FrameKind::kProof,
+          .key = MakeProof(HandshakeSide::kCaller, handshake, token),
+          .value = name};
+}
+
+// A connection whose hello has been answered.
+Socket Challenged(HelloReader& reader, const std::string& name = "group") {
+  auto [caller, ours] = Connection();
+  EXPECT_OK(WriteFrame(caller, Hello(name), SteadyNow() + kLong));
+  reader.Add(std::move(ours), absl::ZeroDuration());
+  EXPECT_TRUE(reader.Take(absl::ZeroDuration()).empty());
+  return std::move(caller);
+}
+
+TEST(HelloReader, StrangersDelayNobodyAndWhatFollowsAProofStays) {
+  HelloReader reader("secret", kListener);
   std::vector<Socket> strangers;
   for (int i = 0; i < 120; ++i) {
     auto [stranger, ours] = Connection();
@@ -45,14 +91,13 @@ TEST(HelloReader, StrangersDelayNobodyAndWhatFollowsAHelloStays) {
     strangers.push_back(std::move(stranger));
     reader.Add(std::move(ours), absl::ZeroDuration());
   }
-  auto [rank, ours] = Connection();
-  ASSERT_OK(WriteFrame(rank, Hello("secret"), SteadyNow() + kLong));
+  const Socket rank = Challenged(reader);
+  ASSERT_OK(WriteFrame(rank, ProofFor(rank, "group"), SteadyNow() + kLong));
   ASSERT_OK(rank.WriteAll("data", SteadyNow() + kLong));
-  reader.Add(std::move(ours), absl::ZeroDuration());
   std::vector<HelloReader::Guest> guests = reader.Take(absl::ZeroDuration());
   ASSERT_EQ(guests.size(), 1u);
-  EXPECT_EQ(guests[0].hello.number, 3u);
-  EXPECT_EQ(guests[0].hello.value, "group");
+  EXPECT_EQ(guests[0].rank, kCaller);
+  EXPECT_EQ(guests[0].name, "group");
   std::string data(4, ' ');
   ASSERT_OK(guests[0].socket.ReadAll(data.data(), 4, SteadyNow() + kLong));
   EXPECT_EQ(data, "data");
@@ -61,30 +106,21 @@ TEST(HelloReader, StrangersDelayNobodyAndWhatFollowsAHelloStays) {
   EXPECT_TRUE(reader.empty());
 }
 
-TEST(HelloReader, AHelloMayComeInParts) {
-  HelloReader reader("secret");
+TEST(HelloReader, MessagesMayComeInParts) {
+  HelloReader reader("secret", kListener);
   auto [rank, ours] = Connection();
-  auto [other, other_end] = Connection();
-  ASSERT_OK(WriteFrame(other, Hello("secret"), SteadyNow() + kLong));
-  std::string bytes(1000, ' ');
-  const ssize_t size = ::recv(other_end.descriptor(), bytes.data(), bytes.size(), 0);
-  ASSERT_GT(size, 10);
-  bytes.resize(static_cast<size_t>(size));
   reader.Add(std::move(ours), absl::ZeroDuration());
-  ASSERT_OK(rank.WriteAll(bytes.substr(0, 10), SteadyNow() + kLong));
+  const std::string hello = BytesOf(Hello());
+  ASSERT_OK(rank.WriteAll(hello.substr(0, 10), SteadyNow() + kLong));
   EXPECT_TRUE(reader.Take(absl::ZeroDuration()).empty());
-  ASSERT_OK(rank.WriteAll(bytes.substr(10), SteadyNow() + kLong));
-  EXPECT_EQ(reader.Take(absl::ZeroDuration()).size(), 1u);
-}
-
-// Returns the header of a hello, as it is sent.
-std::string HeaderBytes(FrameKind kind, size_t key_size, size_t value_size) {
-  const std::array<uint32_t, 4> header = {static_cast<uint32_t>(kind), 3,
-                                          static_cast<uint32_t>(key_size),
-                                          static_cast<uint32_t>(value_size)};
-  std::string bytes(sizeof(header), ' ');
-  std::memcpy(bytes.data(), header.data(), sizeof(header));
-  return bytes;
+  // Late, but a proof has a time of its own.
+  ASSERT_OK(rank.WriteAll(hello.substr(10), SteadyNow() + kLong));
+  EXPECT_TRUE(reader.Take(HelloReader::kPatience).empty());
+  const std::string proof = BytesOf(ProofFor(rank, "group"));
+  ASSERT_OK(rank.WriteAll(proof.substr(0, 20), SteadyNow() + kLong));
+  EXPECT_TRUE(reader.Take(HelloReader::kPatience).empty());
+  ASSERT_OK(rank.WriteAll(proof.substr(20), SteadyNow() + kLong));
+  EXPECT_EQ(reader.Take(HelloReader::kPatience).size(), 1u);
 }
 
 // Returns the id of a group as JobFabric makes it.
@@ -95,33 +131,27 @@ std::string GroupOf(int rank_count) {
 }
 
 TEST(HelloReader, AGroupMayHaveThousandsOfRanks) {
-  HelloReader reader("secret");
-  auto [rank, ours] = Connection();
-  Frame hello = Hello("secret");
-  hello.value = GroupOf(2000);
-  ASSERT_GT(hello.value.size(), 8000u);
-  ASSERT_OK(WriteFrame(rank, hello, SteadyNow() + kLong));
+  HelloReader reader("secret", kListener);
+  const std::string name = GroupOf(2000);
+  ASSERT_GT(name.size(), 8000u);
+  const Socket rank = Challenged(reader, name);
+  ASSERT_OK(WriteFrame(rank, ProofFor(rank, name), SteadyNow() + kLong));
   ASSERT_OK(rank.WriteAll("data", SteadyNow() + kLong));
-  reader.Add(std::move(ours), absl::ZeroDuration());
   const std::vector<HelloReader::Guest> guests = reader.Take(absl::ZeroDuration());
   ASSERT_EQ(guests.size(), 1u);
-  EXPECT_EQ(guests[0].hello.key, "secret");
-  EXPECT_EQ(guests[0].hello.value, hello.value);
+  EXPECT_EQ(guests[0].name, name);
   std::string data(4, ' ');
   ASSERT_OK(guests[0].socket.ReadAll(data.data(), 4, SteadyNow() + kLong));
   EXPECT_EQ(data, "data");
 }
 
 // The kernel keeps less than that, and its rank waits until the reader takes it.
-TEST(HelloReader, AHelloThatIsLongerThanABufferComesInParts) {
-  const std::string token = "secret";
+TEST(HelloReader, ANameThatIsLongerThanABufferComesInParts) {
   const std::string group = GroupOf(100'000);
-  HelloReader reader(token);
-  auto [rank, ours] = Connection();
-  const std::string bytes =
-      absl::StrCat(HeaderBytes(FrameKind::kHello, token.size(), group.size()), token, group);
+  HelloReader reader("secret", kListener);
+  const Socket rank = Challenged(reader, group);
+  const std::string bytes = BytesOf(ProofFor(rank, group));
   absl::Duration now;
-  reader.Add(std::move(ours), now);
   std::vector<HelloReader::Guest> guests;
   for (absl::string_view rest = bytes; !rest.empty();) {
     ASSERT_TRUE(guests.empty());
@@ -133,29 +163,83 @@ TEST(HelloReader, AHelloThatIsLongerThanABufferComesInParts) {
     guests = reader.Take(now);
   }
   ASSERT_EQ(guests.size(), 1u);
-  EXPECT_EQ(guests[0].hello.number, 3u);
-  EXPECT_EQ(guests[0].hello.value, group);
+  EXPECT_EQ(guests[0].rank, kCaller);
+  EXPECT_EQ(guests[0].name, group);
 }
 
-TEST(HelloReader, AStrangerIsDroppedAtItsHeaderOrItsToken) {
-  HelloReader reader("secret");
+// So it cannot make the reader keep a long text.
+TEST(HelloReader, AStrangerIsDroppedAtItsHeaderOrItsProof) {
+  HelloReader reader("secret", kListener);
   std::vector<Socket> ends;
+  Frame short_nonce = Hello();
+  short_nonce.key.pop_back();
+  Frame long_context = Hello();
+  Frame probe = Hello();
+  probe.kind = FrameKind::kProbe;
   // The rest of each never comes.
   for (const std::string& bytes :
-       {HeaderBytes(FrameKind::kHello, 7, 0), HeaderBytes(FrameKind::kProbe, 6, 0),
-        absl::StrCat(HeaderBytes(FrameKind::kHello, 6, 1000), "secres")}) {
+       {BytesOf(short_nonce), BytesOf(long_context, 1000), BytesOf(probe),
+        BytesOf({.kind = FrameKind::kHello, .key = "secret", .value = "group"}),
+        std::string(5000, '\xff')}) {
     auto [stranger, ours] = Connection();
     ASSERT_OK(stranger.WriteAll(bytes, SteadyNow() + kLong));
     reader.Add(std::move(ours), absl::ZeroDuration());
     ends.push_back(std::move(stranger));
   }
+  {
+    auto [ended, end] = Connection();
+    reader.Add(std::move(end), absl::ZeroDuration());
+  }
+  EXPECT_TRUE(reader.Take(absl::ZeroDuration()).empty());
+  EXPECT_TRUE(reader.empty());
+  const Socket guesses = Challenged(reader);
+  const Frame guess = {.kind = FrameKind::kProof, .key = ProofFor(guesses, "group", "secres").key};
+  ASSERT_OK(guesses.WriteAll(BytesOf(guess, 1 << 20), SteadyNow() + kLong));
   EXPECT_TRUE(reader.Take(absl::ZeroDuration()).empty());
   EXPECT_TRUE(reader.empty());
 }
 
+TEST(HelloReader, ProofsOfOthersAndOfOtherNamesAreDropped) {
+  HelloReader reader("secret", kListener);
+  const auto is_dropped = [&reader](const Socket& socket, const Frame& frame) {
+    EXPECT_OK(WriteFrame(socket, frame, SteadyNow() + kLong));
+    return reader.Take(absl::ZeroDuration()).empty() && reader.empty();
+  };
+  {
+    // A recorded proof, which the next connection repeats.
+    const Socket first = Challenged(reader);
+    const Frame recorded = ProofFor(first, "group");
+    const Socket second = Challenged(reader);
+    ASSERT_OK(WriteFrame(second, recorded, SteadyNow() + kLong));
+    EXPECT_TRUE(reader.Take(absl::ZeroDuration()).empty());
+    ASSERT_OK(WriteFrame(first, recorded, SteadyNow() + kLong));
+    EXPECT_EQ(reader.Take(absl::ZeroDuration()).size(), 1u);
+    EXPECT_TRUE(reader.empty());
+  }
+  {
+    // The reader's own proof, returned to it.
+    const Socket socket = Challenged(reader);
+    ASSERT_OK_AND_ASSIGN(const Frame challenge, ReadFrame(socket, SteadyNow() + kLong));
+    EXPECT_TRUE(
+        is_dropped(socket, {.kind = FrameKind::kProof, .key = challenge.value, .value = "group"}));
+  }
+  {
+    // Another name than that of the hello.
+    const Socket socket = Challenged(reader);
+    Frame proof = ProofFor(socket, "group");
+    proof.value = "grouq";
+    EXPECT_TRUE(is_dropped(socket, proof));
+  }
+  {
+    const Socket socket = Challenged(reader);
+    EXPECT_TRUE(is_dropped(socket, Hello()));
+  }
+}
+
 TEST(HelloReader, AwaitsConnectionsAndHellosButNoSilentStranger) {
   ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
-  HelloReader reader("secret");
+  const std::vector<int> others = {listener.descriptor()};
+  HelloReader reader("secret", kListener);
   auto [stranger, ours] = Connection();
   ASSERT_OK(stranger.WriteAll("x", SteadyNow() + kLong));
   reader.Add(std::move(ours), absl::ZeroDuration());
@@ -164,44 +248,25 @@ TEST(HelloReader, AwaitsConnectionsAndHellosButNoSilentStranger) {
   EXPECT_TRUE(reader.Take(absl::ZeroDuration()).empty());
   // The byte that has come is no reason to wake again.
   const absl::Duration deadline = SteadyNow() + absl::Milliseconds(20);
-  EXPECT_FALSE(reader.Await(listener, deadline));
+  EXPECT_FALSE(reader.Await(others, deadline));
   EXPECT_GE(SteadyNow(), deadline);
-  // A hello ends the wait long before its deadline, and so does a connection.
+  // A hello ends the wait long before its deadline, and so do a proof and a connection.
   const absl::Duration start = SteadyNow();
-  ASSERT_OK(WriteFrame(rank, Hello("secret"), SteadyNow() + kLong));
-  EXPECT_FALSE(reader.Await(listener, SteadyNow() + kLong));
+  ASSERT_OK(WriteFrame(rank, Hello(), SteadyNow() + kLong));
+  EXPECT_FALSE(reader.Await(others, SteadyNow() + kLong));
+  EXPECT_TRUE(reader.Take(absl::ZeroDuration()).empty());
+  ASSERT_OK(WriteFrame(rank, ProofFor(rank, "group"), SteadyNow() + kLong));
+  EXPECT_FALSE(reader.Await(others, SteadyNow() + kLong));
   EXPECT_EQ(reader.Take(absl::ZeroDuration()).size(), 1u);
   ASSERT_OK_AND_ASSIGN(
       const Socket caller,
       Socket::Connect(absl::StrCat("127.0.0.1:", listener.port()), SteadyNow() + kLong));
-  EXPECT_TRUE(reader.Await(listener, SteadyNow() + kLong));
+  EXPECT_TRUE(reader.Await(others, SteadyNow() + kLong));
   EXPECT_LT(SteadyNow() - start, kLong);
 }
 
-TEST(HelloReader, OtherTokensAndOtherMessagesAreDropped) {
-  HelloReader reader("secret");
-  std::vector<Socket> ends;
-  Frame probe = Hello("secret");
-  probe.kind = FrameKind::kProbe;
-  for (const Frame& frame : {Hello("secres"), Hello("secret1"), Hello(""), probe}) {
-    auto [rank, ours] = Connection();
-    ASSERT_OK(WriteFrame(rank, frame, SteadyNow() + kLong));
-    reader.Add(std::move(ours), absl::ZeroDuration());
-    ends.push_back(std::move(rank));
-  }
-  auto [noise, ours] = Connection();
-  ASSERT_OK(noise.WriteAll(std::string(5000, '\xff'), SteadyNow() + kLong));
-  reader.Add(std::move(ours), absl::ZeroDuration());
-  {
-    auto [ended, end] = Connection();
-    reader.Add(std::move(end), absl::ZeroDuration());
-  }
-  EXPECT_TRUE(reader.Take(absl::ZeroDuration()).empty());
-  EXPECT_TRUE(reader.empty());
-}
-
 TEST(HelloReader, TheOldestOfManyStrangersGivesWay) {
-  HelloReader reader("secret");
+  HelloReader reader("secret", kListener);
   std::vector<Socket> strangers;
   for (size_t i = 0; i <= HelloReader::kMaxSilentCount; ++i) {
     auto [stranger, ours] = Connection();

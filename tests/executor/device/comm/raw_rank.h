@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/device/comm/frame.h"
+#include "executor/device/comm/handshake.h"
 #include "executor/device/comm/rendezvous_server.h"
 #include "executor/device/comm/socket.h"
 #include "executor/device/comm/steady_clock.h"
@@ -25,10 +26,10 @@ struct RawRank {
     absl::StatusOr<Socket> made = Socket::Connect(server.address(), SteadyNow() + kLong);
     EXPECT_OK(made.status());
     socket = *std::move(made);
-    Write({.kind = FrameKind::kHello,
-           .number = static_cast<uint32_t>(rank),
-           .key = "secret",
-           .value = absl::StrCat(world_size)});
+    Handshake handshake = {
+        .purpose = kMeetingPurpose, .caller = rank, .context = absl::StrCat(world_size)};
+    EXPECT_OK(SayHello(socket, handshake, SteadyNow() + kLong));
+    EXPECT_OK(ProveTo(socket, handshake, "secret", "", SteadyNow() + kLong));
     EXPECT_EQ(Read().kind, FrameKind::kWelcome);
   }
   void Write(const Frame& frame) const {

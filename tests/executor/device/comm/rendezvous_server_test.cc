@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "executor/device/comm/frame.h"
+#include "executor/device/comm/handshake.h"
 #include "executor/device/comm/socket.h"
 #include "executor/device/comm/steady_clock.h"
 #include "tests/executor/device/comm/raw_rank.h"
@@ -75,7 +77,7 @@ TEST(RendezvousServer, NamesTheRankThatDoesNotAnswerToAll) {
 // Else the first rank to speak could name the address, or the memory, of another.
 TEST(RendezvousServer, AFactIsPublishedByTheRankThatItIsAbout) {
   for (const char* const fact :
-       {"rank/1", "memory/data:1,2#0", "memory/data:0,1,2#3/1", "memory/a:b:1,2#0"}) {
+       {"rank/1", "memory/data:1,2#0", "memory/alone:1#3", "memory/a:b:1,2#0"}) {
     const std::unique_ptr<RendezvousServer> server = ServerOf(3);
     const RawRank owner(*server, 1, 3);
     const RawRank other(*server, 2, 3);
@@ -89,6 +91,76 @@ TEST(RendezvousServer, AFactIsPublishedByTheRankThatItIsAbout) {
     EXPECT_EQ(told.kind, FrameKind::kFailure);
     EXPECT_THAT(told.value, AllOf(HasSubstr("rank 2"), HasSubstr(fact), HasSubstr("rank 1's")));
   }
+}
+
+// Reads the answer to what `stranger` sent: the kind, and the text of a refusal.
+std::string AnswerTo(const Socket& stranger, const Frame& sent) {
+  EXPECT_OK(WriteFrame(stranger, sent, SteadyNow() + kLong));
+  const absl::StatusOr<Frame> answer = ReadFrame(stranger, SteadyNow() + kLong);
+  if (!answer.ok()) return std::string(answer.status().message());
+  return answer->kind == FrameKind::kRefused ? answer->value
+                                             : absl::StrCat(static_cast<int>(answer->kind));
+}
+
+constexpr char kChallenged[] = "13";
+
+TEST(RendezvousServer, WhoDoesNotProveThatItKnowsTheTokenIsRefused) {
+  const std::unique_ptr<RendezvousServer> server = ServerOf(1);
+  const auto connect = [&server] {
+    absl::StatusOr<Socket> socket = Socket::Connect(server->address(), SteadyNow() + kLong);
+    EXPECT_OK(socket);
+    return *std::move(socket);
+  };
+  const Frame hello = {
+      .kind = FrameKind::kHello, .key = std::string(kNonceSize, 'n'), .value = "1"};
+  {
+    // The token itself, as an older rank said it.
+    const Socket socket = connect();
+    EXPECT_EQ(AnswerTo(socket, {.kind = FrameKind::kHello, .key = "secret", .value = "1"}),
+              "say who you are first");
+  }
+  for (const Frame& guess :
+       {Frame{.kind = FrameKind::kProof}, Frame{.kind = FrameKind::kProof, .key = "secret"},
+        Frame{.kind = FrameKind::kProof, .key = std::string(kProofSize, '\0')},
+        Frame{.kind = FrameKind::kSet, .key = RankFact(0), .value = "boot h:1"}, hello}) {
+    const Socket socket = connect();
+    EXPECT_EQ(AnswerTo(socket, hello), kChallenged);
+    EXPECT_EQ(AnswerTo(socket, guess), "wrong token");
+  }
+  const RawRank rank(*server, 0, 1);
+  rank.Meet();
+}
+
+// The nonce of the listener is another one each time.
+TEST(RendezvousServer, ARecordedHandshakeIsRefusedTheSecondTime) {
+  const std::unique_ptr<RendezvousServer> server = ServerOf(1);
+  Handshake handshake = {.purpose = kMeetingPurpose, .context = "1"};
+  Frame proof = {.kind = FrameKind::kProof};
+  {
+    ASSERT_OK_AND_ASSIGN(const Socket rank,
+                         Socket::Connect(server->address(), SteadyNow() + kLong));
+    ASSERT_OK(SayHello(rank, handshake, SteadyNow() + kLong));
+    ASSERT_OK_AND_ASSIGN(const Frame challenge, ReadFrame(rank, SteadyNow() + kLong));
+    handshake.listener_nonce = challenge.key;
+    proof.key = MakeProof(HandshakeSide::kCaller, handshake, "secret");
+    // Reflected: the proof of the listener is none of a caller.
+    ASSERT_OK_AND_ASSIGN(const Socket mirror,
+                         Socket::Connect(server->address(), SteadyNow() + kLong));
+    EXPECT_EQ(
+        AnswerTo(mirror, {.kind = FrameKind::kHello, .key = handshake.caller_nonce, .value = "1"}),
+        kChallenged);
+    EXPECT_EQ(AnswerTo(mirror, {.kind = FrameKind::kProof, .key = challenge.value}), "wrong token");
+    ASSERT_OK(WriteFrame(rank, proof, SteadyNow() + kLong));
+    ASSERT_OK_AND_ASSIGN(const Frame welcome, ReadFrame(rank, SteadyNow() + kLong));
+    EXPECT_EQ(welcome.kind, FrameKind::kWelcome);
+    ASSERT_OK(WriteFrame(rank, {.kind = FrameKind::kGoodbye}, SteadyNow() + kLong));
+  }
+  ASSERT_OK_AND_ASSIGN(const Socket replay,
+                       Socket::Connect(server->address(), SteadyNow() + kLong));
+  EXPECT_EQ(
+      AnswerTo(replay, {.kind = FrameKind::kHello, .key = handshake.caller_nonce, .value = "1"}),
+      kChallenged);
+  EXPECT_EQ(AnswerTo(replay, proof), "wrong token");
 }
 
 TEST(RendezvousServer, FollowsTheWaitsToTheRankThatWaitsForNone) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -14,8 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/device/comm/frame.h"
+#include "executor/device/comm/handshake.h"
 #include "executor/device/comm/job_fabric.h"
 #include "executor/device/comm/rendezvous_server.h"
 #include "executor/device/comm/socket.h"
@@ -29,6 +32,7 @@ namespace {
 using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
+using testing::Not;
 
 std::unique_ptr<RendezvousServer> StartServer(int world_size) {
   absl::StatusOr<std::unique_ptr<RendezvousServer>> server =
@@ -78,6 +82,77 @@ TEST(Rendezvous, RefusesStrangersAndSecondRanks) {
   EXPECT_OK(first->Health());
 }
 
+// A program at the port of the rendezvous that does not know the token: what it answers, and what
+// it has then heard.
+std::string HeardByImpostor(const std::function<Frame(const Frame& hello)>& answer) {
+  absl::StatusOr<Listener> listener = Listener::Open("127.0.0.1", 0);
+  EXPECT_OK(listener.status());
+  std::string heard;
+  std::thread impostor([&] {
+    ASSERT_OK_AND_ASSIGN(const Socket guest, listener->Accept(SteadyNow() + kLong));
+    ASSERT_OK_AND_ASSIGN(const Frame hello, ReadFrame(guest, SteadyNow() + kLong));
+    ASSERT_OK(WriteFrame(guest, answer(hello), SteadyNow() + kLong));
+    absl::StatusOr<Frame> frame = hello;
+    while (frame.ok()) {
+      absl::StrAppend(&heard, static_cast<int>(frame->kind), "|", frame->key, "|", frame->value,
+                      "\n");
+      frame = ReadFrame(guest, SteadyNow() + kLong);
+    }
+  });
+  const auto joined = Rendezvous::Join({.address = absl::StrCat("127.0.0.1:", listener->port()),
+                                        .token = "secret",
+                                        .rank = 0,
+                                        .world_size = 1,
+                                        .patience = kLong});
+  EXPECT_THAT(joined.status(),
+              AnyOf(StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("token")),
+                    StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rendezvous"))));
+  impostor.join();
+  return heard;
+}
+
+TEST(Rendezvous, AnImpostorAtItsPortLearnsNoTokenAndNoProof) {
+  const auto challenge = [](const std::string& nonce, const std::string& proof) {
+    return Frame{.kind = FrameKind::kChallenge, .key = nonce, .value = proof};
+  };
+  const std::string nonce(kNonceSize, 'n');
+  // A challenge of the same nonces that somebody recorded, for another rank and from another side.
+  const auto recorded = [&](const Frame& hello, int caller, HandshakeSide side) {
+    return challenge(nonce, MakeProof(side,
+                                      {.purpose = kMeetingPurpose,
+                                       .caller = caller,
+                                       .context = hello.value,
+                                       .caller_nonce = hello.key,
+                                       .listener_nonce = nonce},
+                                      "secret"));
+  };
+  const std::vector<std::function<Frame(const Frame&)>> answers = {
+      [&](const Frame&) { return challenge(nonce, std::string(kProofSize, 'p')); },
+      [&](const Frame&) { return challenge(nonce, ""); },
+      // What the rank said, returned to it.
+      [&](const Frame& hello) { return challenge(hello.key, hello.key); },
+      [&](const Frame& hello) { return recorded(hello, 1, HandshakeSide::kListener); },
+      [&](const Frame& hello) { return recorded(hello, 0, HandshakeSide::kCaller); },
+      // As if the rank had proved itself.
+      [&](const Frame&) { return Frame{.kind = FrameKind::kWelcome}; },
+      [&](const Frame& hello) { return hello; }};
+  for (size_t k = 0; k < answers.size(); ++k) {
+    const std::string heard = HeardByImpostor(answers[k]);
+    // A hello (1) with a nonce and the number of ranks, and perhaps a refusal (3) without words.
+    EXPECT_EQ(heard.substr(0, 2), "1|") << k;
+    const std::string rest = heard.substr(2 + kNonceSize);
+    EXPECT_THAT(rest, AnyOf("|1\n", "|1\n3||\n")) << k;
+    EXPECT_THAT(heard, Not(HasSubstr("secret"))) << k;
+  }
+}
+
+TEST(Rendezvous, ANonceIsUsedOnce) {
+  const auto answer = [](const Frame&) {
+    return Frame{.kind = FrameKind::kRefused, .value = "token"};
+  };
+  EXPECT_NE(HeardByImpostor(answer), HeardByImpostor(answer));
+}
+
 TEST(Rendezvous, WhoWaitsHearsForWhom) {
   const std::unique_ptr<RendezvousServer> server = StartServer(3);
   std::promise<std::string> first_notice;
@@ -90,6 +165,8 @@ TEST(Rendezvous, WhoWaitsHearsForWhom) {
                                          .patience = absl::Seconds(20),
                                          .on_notice =
                                              [&](const std::string& notice) {
+                                               // The server may hear later that rank 2 gave up.
+                                               if (!absl::StrContains(notice, "refused")) return;
                                                if (!std::exchange(has_notice, true))
                                                  first_notice.set_value(notice);
                                              },
@@ -193,7 +270,12 @@ TEST(Rendezvous, ARankThatServesTheRendezvousAndIsFrozenIsNamed) {
   ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
   std::thread server([&] {
     ASSERT_OK_AND_ASSIGN(const Socket guest, listener.Accept(SteadyNow() + kLong));
-    ASSERT_OK(ReadFrame(guest, SteadyNow() + kLong).status());
+    ASSERT_OK_AND_ASSIGN(const Frame hello, ReadFrame(guest, SteadyNow() + kLong));
+    Handshake handshake = {.purpose = kMeetingPurpose};
+    ASSERT_OK_AND_ASSIGN(const Frame challenge, ChallengeTo(hello, handshake, "secret"));
+    ASSERT_OK(WriteFrame(guest, challenge, SteadyNow() + kLong));
+    ASSERT_OK_AND_ASSIGN(const Frame proof, ReadFrame(guest, SteadyNow() + kLong));
+    EXPECT_TRUE(IsProof(proof.key, HandshakeSide::kCaller, handshake, "secret"));
     ASSERT_OK(WriteFrame(guest, {.kind = FrameKind::kWelcome, .number = 0 + 1, .value = "h1"},
                          SteadyNow() + kLong));
     while (ReadFrame(guest, SteadyNow() + kLong).ok()) {

@@ -28,10 +28,6 @@ using testing::HasSubstr;
 constexpr int kGroupSize = 2;
 constexpr int kAllSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-std::string PathOf(int descriptor) {
-  return absl::StrCat("/proc/", ::getpid(), "/fd/", descriptor);
-}
-
 int64_t SizeOf(int descriptor) {
   struct stat info = {};
   EXPECT_EQ(::fstat(descriptor, &info), 0);
@@ -46,52 +42,64 @@ FileDescriptor MemoryOf(int64_t size, int seals) {
   return memory;
 }
 
+// Another descriptor of an open file.
+FileDescriptor CopyOf(int descriptor) {
+  return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+}
+
 TEST(SharedSegment, ARankOpensWhatAnotherMade) {
   ASSERT_OK_AND_ASSIGN(const auto made, SharedSegment::Make(kGroupSize));
-  ASSERT_OK_AND_ASSIGN(const auto opened, SharedSegment::Open(made->path(), kGroupSize));
+  ASSERT_OK_AND_ASSIGN(const auto opened,
+                       SharedSegment::Open(CopyOf(made->descriptor()), kGroupSize));
   std::strcpy(made->data(), "written");
   EXPECT_STREQ(opened->data(), "written");
 }
 
 TEST(SharedSegment, AFileWithANameIsRefusedAndNotChanged) {
-  const std::string path = absl::StrCat(MakeTestFolder(), "/file");
   ASSERT_OK_AND_ASSIGN(const auto made, SharedSegment::Make(kGroupSize));
+  const std::string path = absl::StrCat(MakeTestFolder(), "/file");
   const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  ASSERT_EQ(::ftruncate(file.get(), 4096), 0);
-  for (const std::string& named :
-       {path, PathOf(file.get()), absl::StrCat("/proc/self/fd/", 3),
-        absl::StrCat("/proc/1/..", PathOf(file.get())), std::string("/dev/zero"), std::string()}) {
-    EXPECT_THAT(SharedSegment::Open(named, kGroupSize).status(),
-                StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr(named)));
-  }
+  ASSERT_EQ(::ftruncate(file.get(), SizeOf(made->descriptor())), 0);
+  EXPECT_THAT(SharedSegment::Open(CopyOf(file.get()), kGroupSize).status(),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("file with a name")));
   std::array<char, 4096> bytes = {};
   ASSERT_EQ(::read(file.get(), bytes.data(), bytes.size()), 4096);
   EXPECT_THAT(bytes, testing::Each(0));
+  // One that was removed has no seals.
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  EXPECT_THAT(SharedSegment::Open(CopyOf(file.get()), kGroupSize).status(),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("not sealed")));
 }
 
-// An open of a pipe would wait for its other end.
-TEST(SharedSegment, APipeIsRefusedWithoutWaiting) {
-  const std::string path = absl::StrCat(MakeTestFolder(), "/pipe");
-  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  const FileDescriptor pipe(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  EXPECT_THAT(SharedSegment::Open(PathOf(pipe.get()), kGroupSize).status(),
-              StatusIs(absl::StatusCode::kPermissionDenied));
+TEST(SharedSegment, WhatIsNoMemoryIsRefused) {
+  int pipe_ends[2] = {-1, -1};
+  ASSERT_EQ(::pipe2(pipe_ends, O_CLOEXEC), 0);
+  const FileDescriptor ends[] = {FileDescriptor(pipe_ends[0]), FileDescriptor(pipe_ends[1])};
+  const FileDescriptor device(::open("/dev/zero", O_RDWR | O_CLOEXEC));
+  const FileDescriptor folder(::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (const int other : {ends[0].get(), ends[1].get(), device.get(), folder.get(), -1}) {
+    EXPECT_THAT(SharedSegment::Open(CopyOf(other), kGroupSize).status(),
+                StatusIs(absl::StatusCode::kPermissionDenied));
+  }
 }
 
 TEST(SharedSegment, MemoryThatIsNotSealedOrHasAnotherSizeIsRefused) {
   ASSERT_OK_AND_ASSIGN(const auto made, SharedSegment::Make(kGroupSize));
-  const FileDescriptor copy(::open(made->path().c_str(), O_RDWR | O_CLOEXEC));
-  const int64_t size = SizeOf(copy.get());
+  const int64_t size = SizeOf(made->descriptor());
   // Whoever may change its size ends the ranks that use it.
-  EXPECT_NE(::ftruncate(copy.get(), 0), 0);
-  const FileDescriptor loose = MemoryOf(size, F_SEAL_GROW);
-  EXPECT_THAT(SharedSegment::Open(PathOf(loose.get()), kGroupSize).status(),
-              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("not sealed")));
-  const FileDescriptor small = MemoryOf(size - 1, kAllSeals);
-  EXPECT_THAT(SharedSegment::Open(PathOf(small.get()), kGroupSize).status(),
-              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("another size")));
-  const FileDescriptor right = MemoryOf(size, kAllSeals);
-  EXPECT_OK(SharedSegment::Open(PathOf(right.get()), kGroupSize));
+  EXPECT_NE(::ftruncate(made->descriptor(), 0), 0);
+  for (const int seals : {0, F_SEAL_GROW, F_SEAL_SHRINK | F_SEAL_SEAL}) {
+    EXPECT_THAT(SharedSegment::Open(MemoryOf(size, seals), kGroupSize).status(),
+                StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("not sealed")));
+  }
+  for (const int64_t other : {int64_t{0}, size - 1, size + 4096}) {
+    EXPECT_THAT(SharedSegment::Open(MemoryOf(other, kAllSeals), kGroupSize).status(),
+                StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("another size")));
+  }
+  // Sealed against what the ranks have to do.
+  EXPECT_THAT(SharedSegment::Open(MemoryOf(size, kAllSeals | F_SEAL_WRITE), kGroupSize).status(),
+              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_OK(SharedSegment::Open(MemoryOf(size, kAllSeals), kGroupSize));
 }
 
 // The layout is that of shared_memory_links.cc: two bells of 64 bytes, then for each ordered pair

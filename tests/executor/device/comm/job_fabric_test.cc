@@ -1,0 +1,190 @@
+// Tests what a rank accepts from those who say that they are another rank of its group.
+
+#include "executor/device/comm/job_fabric.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/system/posix_file.h"
+#include "executor/device/comm/frame.h"
+#include "executor/device/comm/handshake.h"
+#include "executor/device/comm/local_socket.h"
+#include "executor/device/comm/rendezvous_server.h"
+#include "executor/device/comm/shared_memory_links.h"
+#include "executor/device/comm/socket.h"
+#include "executor/device/comm/steady_clock.h"
+#include "tests/executor/device/comm/raw_rank.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using testing::HasSubstr;
+
+// A job of two, whose rank 1 makes a group with rank 0, which is the test.
+class GroupWithImpostor {
+ public:
+  explicit GroupWithImpostor(TransportKind transport) {
+    absl::StatusOr<std::unique_ptr<RendezvousServer>> server =
+        RendezvousServer::Start({.token = "secret", .world_size = 2});
+    EXPECT_OK(server);
+    server_ = *std::move(server);
+    rank_ = std::make_unique<RawRank>(*server_, 0, 2);
+    other_ = std::thread([this, transport] {
+      const auto fabric = JobFabric::Join({.rendezvous = server_->address(),
+                                           .token = "secret",
+                                           .rank = 1,
+                                           .world_size = 2,
+                                           .transport = transport});
+      ASSERT_OK(fabric);
+      status_ = (*fabric)->MakeGroup("data", {0, 1}).status();
+    });
+    rank_->Write({.kind = FrameKind::kGet, .number = 1, .key = RankFact(1)});
+    machine_ = std::string(rank_->Read().value);
+    machine_.resize(machine_.find(' '));
+  }
+  ~GroupWithImpostor() {
+    if (other_.joinable()) other_.join();
+  }
+
+  // Says on which address rank 0 listens, and under which name it hands over the memory.
+  void Publish(const std::string& address, const std::string& memory) {
+    rank_->Write({.kind = FrameKind::kSet,
+                  .key = RankFact(0),
+                  .value = absl::StrCat(machine_, " ", address)});
+    rank_->Write({.kind = FrameKind::kSet, .key = "memory/data:0,1#0", .value = memory});
+  }
+  // Returns what became of the group at rank 1.
+  absl::Status Result() {
+    other_.join();
+    return status_;
+  }
+
+ private:
+  std::unique_ptr<RendezvousServer> server_;
+  std::unique_ptr<RawRank> rank_;
+  std::string machine_;
+  std::thread other_;
+  absl::Status status_;
+};
+
+// Answers the hello of rank 1 with what somebody can prove who takes `token` for the token of the
+// job and says that it is `listener`; returns what rank 1 says then.
+Frame Challenge(const Socket& guest, const std::string& token, int listener = 0) {
+  absl::StatusOr<Frame> frame = ReadFrame(guest, SteadyNow() + kLong);
+  EXPECT_OK(frame);
+  Handshake handshake = {.purpose = kRanksPurpose, .listener = listener};
+  const absl::StatusOr<Frame> challenge = ChallengeTo(*frame, handshake, token);
+  EXPECT_OK(challenge);
+  EXPECT_OK(WriteFrame(guest, *challenge, SteadyNow() + kLong));
+  frame = ReadFrame(guest, SteadyNow() + kLong);
+  EXPECT_OK(frame);
+  return *std::move(frame);
+}
+
+// Has `hand_over` answer rank 1, which comes for the memory of the group. Returns what rank 1 makes
+// of it.
+absl::Status HandOver(const std::function<void(const Socket& guest)>& hand_over) {
+  const absl::StatusOr<LocalListener> listener = LocalListener::Open();
+  EXPECT_OK(listener);
+  GroupWithImpostor group(TransportKind::kAutomatic);
+  group.Publish("127.0.0.1:1", listener->name());
+  pollfd interest = {.fd = listener->descriptor(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&interest, 1, static_cast<int>(absl::ToInt64Milliseconds(kLong))), 1);
+  const absl::StatusOr<Socket> guest = listener->Accept();
+  EXPECT_OK(guest);
+  hand_over(*guest);
+  return group.Result();
+}
+
+TEST(JobFabric, ARankTakesTheMemoryOfARankThatProvesItself) {
+  ASSERT_OK_AND_ASSIGN(const auto segment, SharedSegment::Make(2));
+  EXPECT_OK(HandOver([&](const Socket& guest) {
+    EXPECT_EQ(Challenge(guest, "secret").kind, FrameKind::kProof);
+    EXPECT_OK(SendDescriptor(guest, segment->descriptor(), SteadyNow() + kLong));
+  }));
+}
+
+TEST(JobFabric, ARankTakesNoOtherMemory) {
+  const FileDescriptor unsealed(::memfd_create("test", MFD_CLOEXEC));
+  ASSERT_OK_AND_ASSIGN(const auto larger, SharedSegment::Make(3));
+  const FileDescriptor device(::open("/dev/zero", O_RDWR | O_CLOEXEC));
+  for (const int descriptor : {unsealed.get(), larger->descriptor(), device.get()}) {
+    EXPECT_THAT(HandOver([&](const Socket& guest) {
+                  EXPECT_EQ(Challenge(guest, "secret").kind, FrameKind::kProof);
+                  EXPECT_OK(SendDescriptor(guest, descriptor, SteadyNow() + kLong));
+                }),
+                StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("memory of a group")));
+  }
+  // A word in place of memory.
+  EXPECT_THAT(HandOver([](const Socket& guest) {
+                EXPECT_EQ(Challenge(guest, "secret").kind, FrameKind::kProof);
+                EXPECT_OK(guest.WriteAll("d", SteadyNow() + kLong));
+              }),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("one file")));
+}
+
+TEST(JobFabric, ARankTakesNoMemoryFromAnImpostor) {
+  ASSERT_OK_AND_ASSIGN(const auto segment, SharedSegment::Make(2));
+  for (const auto& [token, listener] :
+       std::vector<std::pair<std::string, int>>{{"guess", 0}, {"secret", 1}}) {
+    const absl::Status status =
+        HandOver([&, &token = token, &listener = listener](const Socket& guest) {
+          EXPECT_EQ(Challenge(guest, token, listener).kind, FrameKind::kRefused);
+          // It hears nothing more, whatever it sends.
+          (void)SendDescriptor(guest, segment->descriptor(), SteadyNow() + kLong);
+          EXPECT_FALSE(ReadFrame(guest, SteadyNow() + kLong).ok());
+        });
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("wrong token")));
+  }
+}
+
+TEST(JobFabric, ARankSaysItsTokenToNobody) {
+  ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
+  GroupWithImpostor group(TransportKind::kTcp);
+  group.Publish(absl::StrCat("127.0.0.1:", listener.port()), "");
+  ASSERT_OK_AND_ASSIGN(const Socket guest, listener.Accept(SteadyNow() + kLong));
+  ASSERT_OK_AND_ASSIGN(const Frame hello, ReadFrame(guest, SteadyNow() + kLong));
+  EXPECT_EQ(hello.kind, FrameKind::kHello);
+  EXPECT_EQ(hello.key.size(), kNonceSize);
+  EXPECT_EQ(hello.value, DigestOf("links/data:0,1#0"));
+  // Its own words, returned to it.
+  ASSERT_OK(WriteFrame(guest, {.kind = FrameKind::kChallenge, .key = hello.key, .value = hello.key},
+                       SteadyNow() + kLong));
+  ASSERT_OK_AND_ASSIGN(const Frame answer, ReadFrame(guest, SteadyNow() + kLong));
+  EXPECT_EQ(answer.kind, FrameKind::kRefused);
+  EXPECT_EQ(absl::StrCat(answer.key, answer.value), "");
+  EXPECT_THAT(group.Result(),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("data:0,1#0 at rank 0")));
+}
+
+// The other rank may have to drop it for those of many strangers.
+TEST(JobFabric, ARankThatIsDroppedComesAgain) {
+  ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
+  GroupWithImpostor group(TransportKind::kTcp);
+  group.Publish(absl::StrCat("127.0.0.1:", listener.port()), "");
+  {
+    ASSERT_OK_AND_ASSIGN(const Socket dropped, listener.Accept(SteadyNow() + kLong));
+    ASSERT_OK(ReadFrame(dropped, SteadyNow() + kLong).status());
+  }
+  // The rank asks the rendezvous before it tries again.
+  ASSERT_OK_AND_ASSIGN(const Socket guest, listener.Accept(SteadyNow() + kLong));
+  const Frame proof = Challenge(guest, "secret");
+  EXPECT_EQ(proof.kind, FrameKind::kProof);
+  EXPECT_EQ(proof.value, "links/data:0,1#0");
+  EXPECT_OK(group.Result());
+}
+
+}  // namespace
+}  // namespace parplan
