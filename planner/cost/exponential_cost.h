@@ -1,4 +1,4 @@
-// What the exponentials of a softmax cost beside the products of fused attention.
+// This header has the cost of a softmax's exponentials beside the products of fused attention.
 
 #ifndef PARPLAN_PLANNER_COST_EXPONENTIAL_COST_H_
 #define PARPLAN_PLANNER_COST_EXPONENTIAL_COST_H_
@@ -14,9 +14,9 @@ struct ExponentialCost {
   // FlashAttention-3, figure 5).
   static constexpr double kUsual = 20.0;
 
-  // Of the device.
+  // Those of the device.
   double here = kUsual;
-  // Of the devices for which `kAttentionEfficiency` of the family stands.
+  // Those of the devices for which `kAttentionEfficiency` of the family stands.
   double usual = kUsual;
 
   // Returns how many times as long as with heads of 128 on the usual device of the family attention
