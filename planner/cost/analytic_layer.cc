@@ -54,6 +54,7 @@ AnalyticLayer::AnalyticLayer(const LayerDefinition& layer, Precision precision,
       precision_(precision),
       runtime_(runtime),
       quantised_copy_count_(QuantisedCopyCount(precision, &device)),
+      exponentials_(ExponentialCostOf(device)),
       matrix_time_(device, coefficients, precision),
       attention_flops_per_second_(AttentionFlops(layer, precision, device, runtime, coefficients)),
       bytes_per_second_(device.memory_bytes_per_second *
@@ -133,7 +134,8 @@ AnalyticTimes AnalyticLayer::Times(const LayerShape& shape, double samples,
   LayerOperations operations;
   LayerShape busiest = shape;
   busiest.expert_load = shape.expert_parallel_degree > 1 ? expert_imbalance_ : 1.0;
-  ListOperations(layer_, precision_, runtime_, busiest, samples, operations, quantised_copy_count_);
+  ListOperations(layer_, precision_, runtime_, busiest, samples, operations, quantised_copy_count_,
+                 exponentials_);
   AnalyticTimes times;
   Shade forward_shade;
   times.forward = TimeOf(operations.forward, forward_launch_interval_, &forward_shade);

@@ -79,6 +79,7 @@ class AnalyticLayer {
   Precision precision_;
   RuntimeTraits runtime_;
   int quantised_copy_count_;
+  ExponentialCost exponentials_;
   MatrixTime matrix_time_;
   double attention_flops_per_second_;
   double bytes_per_second_;

@@ -38,7 +38,9 @@ void LayerLister::List() {
 void LayerLister::Linear(Cut cut, double rows, double inner, double columns, bool has_bias,
                          double batch_count) {
   Quantise(rows * inner * batch_count, forward_);
-  Quantise(rows * columns * batch_count, backward_);
+  const double gradients = rows * columns * batch_count;
+  Quantise(gradients, backward_,
+           is_rotated_ ? gradients * quantised_copy_count_ / kRoundedByOneNumber : 0.0);
   // Backward a map split by columns needs no collective for the gradient of its input, which is on
   // its way while that of the weights is computed; one split by rows reads a gathered gradient.
   const bool by_columns = cut == Cut::kColumns;
@@ -223,7 +225,7 @@ void LayerLister::Experts() {
   if (runtime_.launches_each_expert && own_experts > 1.0) {
     // Two products forward, four backward, and as many tensors quantised as there are maps; the
     // grouped kernel is one of each.
-    const double quantised = quantisation_.has_value() ? 2.0 * quantisation_->read_count : 0.0;
+    const double quantised = quantisation_.has_value() ? 2.0 * QuantisationReads() : 0.0;
     forward_.AddLaunches(static_cast<int>((2.0 + quantised) * (own_experts - 1.0)));
     backward_.AddLaunches(static_cast<int>((4.0 + quantised) * (own_experts - 1.0)));
   }

@@ -20,7 +20,7 @@ class LayerLister {
  public:
   LayerLister(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
               const LayerShape& shape, double samples, int quantised_copy_count,
-              LayerOperations& operations)
+              const ExponentialCost& exponentials, LayerOperations& operations)
       : layer_(layer),
         runtime_(runtime),
         shape_(shape),
@@ -33,6 +33,8 @@ class LayerLister {
         element_(static_cast<double>(BytesPerElement(precision))),
         quantisation_(QuantisationOf(layer, precision)),
         quantised_copy_count_(quantised_copy_count),
+        is_rotated_(IsRotated(layer, precision)),
+        exponentials_(exponentials),
         tensor_(shape.tensor_parallel_degree),
         samples_(samples),
         sequence_(layer.sequence_length),
@@ -69,12 +71,19 @@ class LayerLister {
     return {rows, columns, inner, batch_count, quantisation_.has_value()};
   }
 
-  // Adds the kernels that quantise a tensor for both directions of products.
-  void Quantise(double elements, OperationList& pass) const {
+  // Returns how often the kernels that quantise an input or a gradient of an output read it, each
+  // once.
+  int QuantisationReads() const {
+    return quantisation_->read_count + (is_rotated_ ? kRotationReads : 0);
+  }
+
+  // Adds the kernels that quantise a tensor for both directions of products, and draw as many
+  // random numbers.
+  void Quantise(double elements, OperationList& pass, double random_count = 0.0) const {
     if (!quantisation_.has_value()) return;
-    pass.AddElementwise(elements * (quantisation_->read_count * element_ +
+    pass.AddElementwise(elements * (QuantisationReads() * element_ +
                                     quantised_copy_count_ * quantisation_->operand_bytes),
-                        quantisation_->read_count);
+                        QuantisationReads(), random_count);
   }
 
   // The way tensor parallelism splits the weights of a linear map. If by columns, the gradient of
@@ -210,6 +219,8 @@ class LayerLister {
   const double element_;
   const std::optional<Quantisation> quantisation_;
   const int quantised_copy_count_;
+  const bool is_rotated_;
+  const ExponentialCost& exponentials_;
   const double tensor_;
   const double samples_;
   const double sequence_;

@@ -73,8 +73,10 @@ int OperationList::LaunchCount() const {
 
 void ListOperations(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
                     const LayerShape& shape, double samples, LayerOperations& operations,
-                    int quantised_copy_count) {
-  LayerLister(layer, precision, runtime, shape, samples, quantised_copy_count, operations).List();
+                    int quantised_copy_count, const ExponentialCost& exponentials) {
+  LayerLister(layer, precision, runtime, shape, samples, quantised_copy_count, exponentials,
+              operations)
+      .List();
 }
 
 }  // namespace parplan

@@ -7,6 +7,7 @@
 #include <array>
 #include <optional>
 
+#include "planner/cost/exponential_cost.h"
 #include "planner/cost/matrix_time.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/precision.h"
@@ -153,10 +154,12 @@ struct LayerOperations {
 // the input and of the weights. Unfused attention computes all scores, fused attention those that a
 // causal mask and a window leave. An opaque layer has no operations. Collectives only count as
 // launches. The traffic of element-wise kernels counts every tensor they read or write once;
-// quantisation writes `quantised_copy_count` copies (`QuantisedCopyCount`).
+// quantisation writes `quantised_copy_count` copies (`QuantisedCopyCount`). Fused attention has the
+// `exponentials` of the device.
 void ListOperations(const LayerDefinition& layer, Precision precision, const RuntimeTraits& runtime,
                     const LayerShape& shape, double samples, LayerOperations& operations,
-                    int quantised_copy_count = Quantisation::kCopyCount);
+                    int quantised_copy_count = Quantisation::kCopyCount,
+                    const ExponentialCost& exponentials = {});
 
 }  // namespace parplan
 

@@ -13,22 +13,18 @@
 namespace parplan {
 namespace {
 
-// Returns the factor by which fused attention takes longer for its FLOPs than with long sequences
-// and heads of 128. Exponentials, whose number does not depend on the size of heads, cost as much
-// as 20 more elements per head. Tiles on the diagonal are computed whole, and each row of tiles has
-// a beginning and an end. Both constants are read from the speed that FlashAttention-2 loses from
-// heads of 128 to 64 and from 16,384 tokens to 512 (its figures 5 and 6; FlashAttention-3, figure
-// 5).
+// Returns the factor by which fused attention takes longer for its FLOPs than with long sequences,
+// if every head alone takes `heads` times as long. Tiles on the diagonal are computed whole, and
+// each row of tiles has a beginning and an end: read from the speed that FlashAttention-2 loses
+// from 16,384 tokens to 512 (its figures 5 and 6; FlashAttention-3, figure 5).
 //
 // `visible` is the share of pairs that a window leaves: the diagonal is as long as before. So is
 // the other edge of a window nearly, whose tiles are computed whole too; it is as long as the
 // tokens that reach beyond their window, `outside`, at most half a tile for each (fewer if the
 // window leaves only a corner out, so that a longer window is never faster).
-double FusedAttentionSlowdown(bool causal, double head_size, double sequence, double visible,
+double FusedAttentionSlowdown(bool causal, double heads, double sequence, double visible,
                               double outside) {
-  constexpr double kExponentials = 20.0;
   constexpr double kHalfTile = 128.0;
-  const double heads = (1.0 + kExponentials / head_size) / (1.0 + kExponentials / 128.0);
   if (visible == 1.0) return heads * (1.0 + (causal ? 256.0 : 80.0) / sequence);
   const double pairs = visible * sequence * sequence * (causal ? 0.5 : 1.0);
   const double edges = (causal ? 1.0 : 2.0) * outside * std::min(kHalfTile, outside / 4.0);
@@ -158,7 +154,8 @@ void LayerLister::FusedAttention(bool causal, double heads, double head_size) {
       layer_.attention_window > 0 ? std::max(0.0, sequence_ - layer_.attention_window) : 0.0;
   const double flops =
       (causal ? 2.0 : 4.0) * samples_ * heads * head_size * own_sequence_ * sequence_ * visible;
-  const double slowdown = FusedAttentionSlowdown(causal, head_size, sequence_, visible, outside);
+  const double slowdown = FusedAttentionSlowdown(causal, exponentials_.Slowdown(head_size),
+                                                 sequence_, visible, outside);
   const int kernel_count = FusedAttentionKernels();
   forward_.AddFusedAttention(flops, slowdown, kernel_count);
   if (runtime_.RepeatsCoreAttention()) {

@@ -42,6 +42,24 @@ inline int QuantisedCopyCount(Precision precision, const DeviceDescription* devi
   return has_one && reads_both_orders ? 1 : Quantisation::kCopyCount;
 }
 
+// Reads of an input or of a gradient of an output that `IsRotated` adds to `read_count`: the
+// kernel that rotates and converts the copy which sums over tokens reads the tensor itself, beside
+// the one that converts the other copy. The largest values of both are found in one read.
+inline constexpr int kRotationReads = 1;
+
+// Values of four bits that one random number of 32 bits rounds.
+inline constexpr double kRoundedByOneNumber = 4.0;
+
+// Returns whether both operands of the gradients of weights of `layer` are rotated by random
+// Hadamard matrices before they are quantised, and gradients of outputs are rounded by chance, as
+// the recipe of NVFP4 has it ("Pretraining Large Language Models with NVFP4", arXiv 2509.25149,
+// section 4; Transformer Engine, pytorch/csrc/quantizer.cpp, `NVFP4Quantizer::quantize_impl`, and
+// `cvt.rs.satfinite.e2m1x4` in its kernels). Frozen weights have no gradients.
+inline bool IsRotated(const LayerDefinition& layer, Precision precision) {
+  return precision == Precision::kNvfp4 && !layer.frozen &&
+         QuantisationOf(layer, precision).has_value();
+}
+
 }  // namespace parplan
 
 #endif  // PARPLAN_PLANNER_MODEL_LAYER_PRECISION_H_
