@@ -51,6 +51,9 @@ class ProfileSource {
     }
     if (profile.has_overlap_slowdown()) profile.set_overlap_slowdown(1.0 + 0.01 * Draw(50));
     if (profile.has_context_memory_bytes()) profile.set_context_memory_bytes(1000 + Draw(50));
+    if (profile.has_communicator_memory_bytes()) {
+      profile.set_communicator_memory_bytes(1000 + Draw(50));
+    }
     return profile;
   }
 
@@ -84,7 +87,11 @@ class ProfileSource {
       optimizer.set_parameter_count(1000 + Draw(2));
     }
     if (Draw(2) == 0) profile.clear_overlap_slowdown();
-    if (Draw(2) == 0) profile.clear_context_memory_bytes();
+    if (Draw(2) == 0) {
+      profile.clear_context_memory_bytes();
+    } else if (Draw(2) == 0) {
+      profile.set_communicator_memory_bytes(1000);
+    }
     return profile;
   }
 
@@ -149,7 +156,7 @@ TEST(ProfileCoverage, ValuesAndOriginsDoNotMatter) {
 }
 
 TEST(ProfileCoverage, EverythingElseMatters) {
-  std::vector<v1::Profile> profiles(12, SmallProfile());
+  std::vector<v1::Profile> profiles(13, SmallProfile());
   profiles[1].set_device_kind("other");
   profiles[2].set_devices_per_node(4);
   profiles[3].set_precision(v1::PRECISION_FP16);
@@ -161,6 +168,7 @@ TEST(ProfileCoverage, EverythingElseMatters) {
   profiles[9].mutable_layer_memories(0)->set_sequence_parallel(true);
   profiles[10].mutable_collective_timings(0)->set_rank_stride(2);
   profiles[11].add_optimizer_timings()->set_parameter_count(7);
+  profiles[12].set_communicator_memory_bytes(7);
   // Releases are compared within a runtime.
   profiles.push_back(profiles[4]);
   v1::LibraryVersion& library = *profiles.back().mutable_provenance()->add_library_versions();
