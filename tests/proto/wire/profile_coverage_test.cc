@@ -89,7 +89,7 @@ class ProfileSource {
     if (Draw(2) == 0) profile.clear_overlap_slowdown();
     if (Draw(2) == 0) {
       profile.clear_context_memory_bytes();
-    } else if (Draw(2) == 0) {
+    } else if (profile.has_overlap_slowdown()) {
       profile.set_communicator_memory_bytes(1000);
     }
     return profile;
