@@ -26,7 +26,8 @@ Use UseOf(Part part, int field) {
   switch (part) {
     case Part::kProfile:
       if (field == v1::Profile::kOverlapSlowdownFieldNumber ||
-          field == v1::Profile::kContextMemoryBytesFieldNumber) {
+          field == v1::Profile::kContextMemoryBytesFieldNumber ||
+          field == v1::Profile::kCommunicatorMemoryBytesFieldNumber) {
         return Use::kPresence;
       }
       return keep_unless(field == v1::Profile::kNameFieldNumber ||

@@ -138,7 +138,8 @@ TEST(ProfileCoverage, TheNewestOfEachCoverageMakeTheSnapshotOfAll) {
 }
 
 TEST(ProfileCoverage, ValuesAndOriginsDoNotMatter) {
-  const v1::Profile profile = SmallProfile();
+  v1::Profile profile = SmallProfile();
+  profile.set_communicator_memory_bytes(3);
   v1::Profile other = profile;
   other.set_name("clusters/c/nodes/n/profiles/p");
   other.set_digest("digest");
@@ -152,6 +153,7 @@ TEST(ProfileCoverage, ValuesAndOriginsDoNotMatter) {
   other.mutable_collective_timings(0)->set_sample_count(5);
   other.set_overlap_slowdown(1.9);
   other.set_context_memory_bytes(5);
+  other.set_communicator_memory_bytes(5);
   EXPECT_EQ(ProfileCoverage(other), ProfileCoverage(profile));
 }
 
@@ -209,6 +211,7 @@ TEST(StoredProfileShape, EqualShapesHaveEqualCoverages) {
 
 TEST(StoredProfileShape, ValuesOriginsAndNodesDoNotMatter) {
   v1::Profile profile = SmallProfile();
+  profile.set_communicator_memory_bytes(3);
   profile.mutable_provenance()->set_agent("one");
   profile.add_optimizer_timings()->set_parameter_count(7);
   v1::Profile other = profile;
@@ -242,6 +245,7 @@ TEST(StoredProfileShape, ValuesOriginsAndNodesDoNotMatter) {
   optimizer.set_origin(v1::ORIGIN_DERIVED);
   other.set_overlap_slowdown(1.9);
   other.set_context_memory_bytes(1LL << 40);
+  other.set_communicator_memory_bytes(1LL << 41);
   EXPECT_EQ(ShapeOf(other), ShapeOf(profile));
 }
 
