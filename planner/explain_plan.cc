@@ -245,7 +245,8 @@ GroupKnowledge GroupWithMore(const PlanningProblem& problem, GroupIndex group, R
                                       .collectives = profile.collectives(),
                                       .optimizers = profile.optimizers(),
                                       .overlap_slowdown = profile.overlap_slowdown(),
-                                      .context_memory = profile.context_memory()};
+                                      .context_memory = profile.context_memory(),
+                                      .communicator_memory = profile.communicator_memory()};
   std::optional<Hardware> hardware;
   if (problem.hardware(group) != nullptr) hardware = *problem.hardware(group);
   if (resource == Resource::kDevices) {

@@ -59,6 +59,9 @@ std::vector<v1::UploadProfileRequest> UploadMessages(absl::string_view parent,
   if (profile.has_context_memory_bytes()) {
     header.set_context_memory_bytes(profile.context_memory_bytes());
   }
+  if (profile.has_communicator_memory_bytes()) {
+    header.set_communicator_memory_bytes(profile.communicator_memory_bytes());
+  }
   PieceWriter writer(messages);
   writer.Write(profile.layer_definitions(),
                [](v1::ProfilePiece& piece) { return piece.add_layer_definitions(); });

@@ -87,6 +87,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
   Bytes copies;
   Bytes bucket;
   Bytes most_running;
+  Bytes largest;
   // [chunk] memory that its forward pass leaves, and the worst moment of its backward pass relative
   // to the memory before it.
   std::vector<Moment> left(place.virtual_stage_count);
@@ -107,6 +108,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
     all_time += layer.gathered_all_time;
     copies += layer.step;
     bucket += layer.bucket;
+    largest = std::max(largest, layer.largest_tensor);
     passing[entry->virtual_stage_index] += layer.pass_gradients;
     // One message is arriving and one is leaving, or one sent message is held in either direction.
     const Bytes running = layer.running + layer.message + layer.message;
@@ -203,6 +205,8 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
     items[kFragmentation] += std::max(Bytes(), std::min(in_step, in_backward)) +
                              *std::max_element(passing.begin(), passing.end());
   }
+  // Free blocks between tensors.
+  items[kFragmentation] += Bytes::Ceil(runtime.free_block_share * largest.as_double());
   items[kWorkspace] = Bytes::Ceil(coefficients[Coefficient::kWorkspaceMemory]);
   items[kContext] = Bytes::Ceil(coefficients[Coefficient::kContextMemory]);
   items[kCommunicators] =

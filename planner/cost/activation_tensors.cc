@@ -437,7 +437,10 @@ ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precisi
 
 ActivationBytes ActivationBytesOf(const LayerDefinition& definition, Precision precision,
                                   const RuntimeTraits& traits, const Strategy& strategy) {
-  return ActivationTensorsOf(definition, precision, traits, strategy).Sum();
+  ActivationBytes bytes = ActivationTensorsOf(definition, precision, traits, strategy).Sum();
+  bytes.logits_tensor =
+      bytes.logits * (traits.fp32_logits ? 4.0 / traits.loss_bytes_per_logit : 0.5);
+  return bytes;
 }
 
 }  // namespace parplan

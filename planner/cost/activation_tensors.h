@@ -69,6 +69,8 @@ struct ActivationBytes {
   double attention_core = 0.0;
   double backward = 0.0;
   double logits = 0.0;
+  // The part of `logits` in one tensor, of 32 bits if they are widened.
+  double logits_tensor = 0.0;
   double full_recompute = 0.0;
   double selective_recompute = 0.0;
   double freed = 0.0;

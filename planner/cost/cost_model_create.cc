@@ -197,7 +197,8 @@ double OverlapSlowdown(const ProfileSnapshot& profile, std::optional<double> est
 void GroupCosts::ResolveOverheads(const ProfileSnapshot& profile, bool allow_estimates,
                                   ResolutionNotes& notes) {
   const bool from_data_sheet = device_.has_value() && allow_estimates;
-  // A measured context contains everything a process holds before its first tensor.
+  // A measured context contains everything a process holds before its first tensor, except
+  // communicators where the profile has their memory apart.
   memory_coefficients_ = coefficients_;
   if (profile.context_memory().has_value() || !from_data_sheet) {
     memory_coefficients_[Coefficient::kContextMemory] = static_cast<double>(kDefaultContextBytes);
@@ -207,6 +208,8 @@ void GroupCosts::ResolveOverheads(const ProfileSnapshot& profile, bool allow_est
   }
   if (profile.context_memory().has_value()) {
     memory_coefficients_[Coefficient::kContextMemory] = profile.context_memory()->as_double();
+    memory_coefficients_[Coefficient::kCommunicatorMemory] =
+        profile.communicator_memory().value_or(Bytes()).as_double();
   } else if (from_data_sheet) {
     notes.estimated.push_back("context, communicators, workspace and fragmentation: typical sizes");
   } else {

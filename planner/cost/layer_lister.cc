@@ -35,12 +35,15 @@ void LayerLister::List() {
   }
 }
 
-void LayerLister::Linear(Cut cut, double rows, double inner, double columns, bool has_bias,
-                         double batch_count) {
-  Quantise(rows * inner * batch_count, forward_);
-  const double gradients = rows * columns * batch_count;
+void LayerLister::QuantiseBoth(double inputs, double gradients) {
+  Quantise(inputs, forward_);
   Quantise(gradients, backward_,
            is_rotated_ ? gradients * quantised_copy_count_ / kRoundedByOneNumber : 0.0);
+}
+
+void LayerLister::Linear(Cut cut, double rows, double inner, double columns, bool has_bias,
+                         double batch_count) {
+  QuantiseBoth(rows * inner * batch_count, rows * columns * batch_count);
   // Backward a map split by columns needs no collective for the gradient of its input, which is on
   // its way while that of the weights is computed; one split by rows reads a gathered gradient.
   const bool by_columns = cut == Cut::kColumns;
@@ -74,10 +77,7 @@ void LayerLister::Adapter(double rows, double inner, double columns, double batc
 }
 
 void LayerLister::Copied(double rows, double inner, double columns, bool is_quantised) {
-  if (is_quantised) {
-    Quantise(rows * inner, forward_);
-    Quantise(rows * columns, backward_);
-  }
+  if (is_quantised) QuantiseBoth(rows * inner, rows * columns);
   forward_.AddProduct({rows, columns, inner, 1.0, is_quantised});
   backward_.AddProduct({rows, inner, columns, 1.0, is_quantised});
   if (layer_.frozen) return;

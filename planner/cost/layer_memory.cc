@@ -237,6 +237,11 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
     memory.freed = Bytes();
   }
   memory.logits = Bytes::Ceil(samples * activations.logits);
+  const int64_t gradient_element =
+      TraitsOf(precision).has_master_weights() ? traits.gradient_bytes : 4;
+  memory.largest_tensor =
+      std::max(Bytes::Ceil(samples * activations.logits_tensor),
+               Bytes::Of(gradient_element * footprint.largest_matrix_parameter_count));
   // Products that add to the buffer themselves need no gradient of their own; the
   // lookup of an embedding always makes one.
   const bool makes_gradient = footprint.kind == LayerKind::kEmbedding && !traits.reuses_activations;

@@ -81,6 +81,9 @@ struct LayerMemory {
   // take the place of `kept`; what exceeds it is among `gradients`. The allocator keeps their
   // blocks until it has no other.
   Bytes pass_gradients;
+  // The largest of the logits and of the gradients of matrices. Larger tensors inside a layer, such
+  // as the activations of a stage without a head, are not looked for.
+  Bytes largest_tensor;
   // Held only during the optimizer's step: fp32 copies of 16-bit gradients.
   Bytes step;
   // Message in which gradients are exchanged, if it is a copy of them.

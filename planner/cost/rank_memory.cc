@@ -109,6 +109,7 @@ void StageMemory::Add(const LayerMemory& layer, int64_t layer_count) {
   first_peak.gradients += gradients_by_run;
   const Bytes needed = layer.transient();
   most_transient = std::max(most_transient, needed);
+  largest_tensor = std::max(largest_tensor, layer.largest_tensor);
   const auto raise = [&](Bytes extra, int64_t later_count, Peak& to) {
     if (extra < to.extra) return;
     to = {.extra = extra,
@@ -169,6 +170,7 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
   Bytes step;
   Bytes bucket;
   Bytes most_transient;
+  Bytes largest_tensor;
   Bytes gathered_all_time;
   Bytes pass_gradients;
   MemoryItems backward;
@@ -181,6 +183,7 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
     step += stage.step;
     bucket += stage.bucket;
     most_transient = std::max(most_transient, stage.most_transient);
+    largest_tensor = std::max(largest_tensor, stage.largest_tensor);
     gathered_all_time += stage.gathered_all_time;
     // One virtual stage at a time runs backward.
     pass_gradients = std::max(pass_gradients, stage.pass_gradients);
@@ -232,6 +235,7 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
     memory.released_on_demand =
         std::max(Bytes(), std::min(step_peak, backward_peak)) + pass_gradients;
   }
+  memory.released_on_demand += Bytes::Ceil(traits.free_block_share * largest_tensor.as_double());
   memory.total[kFragmentation] =
       Bytes::Ceil(coefficients[Coefficient::kFragmentation] * tensors.as_double()) +
       memory.released_on_demand;

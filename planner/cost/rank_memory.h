@@ -71,6 +71,8 @@ struct StageMemory {
   Peak first_peak;
   // The largest `LayerMemory::transient` of any layer.
   Bytes most_transient;
+  // The largest `LayerMemory::largest_tensor` of any layer.
+  Bytes largest_tensor;
   // Message of the last layer.
   Bytes message;
 

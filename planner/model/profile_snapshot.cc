@@ -139,6 +139,14 @@ absl::StatusOr<ProfileSnapshot> ProfileSnapshot::Create(Content content) {
   if (content.context_memory.has_value() && *content.context_memory < Bytes()) {
     return ProfileError("context_memory_bytes", "must not be negative");
   }
+  if (content.communicator_memory.has_value()) {
+    if (*content.communicator_memory < Bytes()) {
+      return ProfileError("communicator_memory_bytes", "must not be negative");
+    }
+    if (!content.context_memory.has_value()) {
+      return ProfileError("communicator_memory_bytes", "needs context_memory_bytes");
+    }
+  }
   // Comparing each layer with all before it took three quarters of the first question about a
   // profile of 10,000 layers.
   std::map<decltype(RoughKeyOf(MeasuredLayer())), std::vector<const MeasuredLayer*>> alike;

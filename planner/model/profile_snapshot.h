@@ -117,6 +117,9 @@ class ProfileSnapshot {
     std::optional<double> overlap_slowdown;
     // Memory that a process uses on a device before its first tensor; absent if not measured.
     std::optional<Bytes> context_memory;
+    // Memory that a process uses on a device for one communicator, on average, in addition to
+    // `context_memory`; absent if that includes communicators, or if they were not measured.
+    std::optional<Bytes> communicator_memory;
   };
 
   // Sorts the points; layers keep their order, and every list may be empty. Returns
@@ -127,7 +130,8 @@ class ProfileSnapshot {
   //   - a tensor-parallel degree, micro-batch, sequence length or rank stride below 1;
   //   - a size or parameter count of a layer below 0, a parameter count of an optimizer below 1;
   //   - fewer than 2 participants, a send-receive of other than 2, a message of 0 bytes;
-  //   - an `overlap_slowdown` that is not finite and at least 1, a `context_memory` below 0;
+  //   - an `overlap_slowdown` that is not finite and at least 1, a `context_memory` or
+  //     `communicator_memory` below 0, the latter without the former;
   //   - two points with equal keys (all members by which their list is sorted);
   //   - two layers of one precision for which `SameLayer` holds.
   // Checks neither `digest` nor the definitions of layers.
@@ -144,6 +148,7 @@ class ProfileSnapshot {
   const std::vector<OptimizerPoint>& optimizers() const { return content_.optimizers; }
   std::optional<double> overlap_slowdown() const { return content_.overlap_slowdown; }
   std::optional<Bytes> context_memory() const { return content_.context_memory; }
+  std::optional<Bytes> communicator_memory() const { return content_.communicator_memory; }
 
   // Returns the measurements of the layer of that precision for which `SameLayer` holds, whatever
   // its id and sequence length; null if there is none. The pointer is valid as long as the

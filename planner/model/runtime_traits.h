@@ -253,6 +253,11 @@ struct RuntimeTraits {
   // A stage holds a sent message until it sends the next of its kind, and receives into one place.
   // Otherwise one message is arriving and one is leaving.
   bool holds_messages_sent = false;
+  // Free blocks between the tensors of an allocator of GPUs, as a share of the largest tensor of a
+  // layer (`LayerMemory::largest_tensor`). An allocation takes memory from the driver if it fits
+  // into no free block, so each of them is smaller than that. 0 if the coefficient `fragmentation`
+  // stands for them.
+  double free_block_share = 0.0;
   // The allocator can use freed memory for tensors of any size (PyTorch's
   // expandable_segments).
   bool expandable_segments = false;
@@ -281,9 +286,10 @@ const RuntimeTraits* FindRuntime(absl::string_view runtime_id);
 // with them.
 RuntimeTraits ExecutorTraits();
 
-// Returns the traits of a runtime on devices of kind `device_kind`: `ExecutorTraits()` for the
-// runtime `parplan` with unchanged traits on processors (kinds that begin with `CPU `), else
-// `traits` itself. `PlanningProblem` applies it to the runtime of its rules.
+// Returns the traits of a runtime on devices of kind `device_kind`. On processors (kinds that begin
+// with `CPU `) they are `ExecutorTraits()` for the runtime `parplan` with unchanged traits, and
+// others have no allocator of GPUs (`free_block_share`). Else they are `traits` itself.
+// `PlanningProblem` applies it to the runtime of its rules.
 RuntimeTraits TraitsOn(const RuntimeTraits& traits, absl::string_view device_kind);
 
 }  // namespace parplan

@@ -427,6 +427,10 @@ v1::Profile MergedProfile(const v1::Profile& stored, const v1::Profile& fresh) {
   }
   if (!merged.has_context_memory_bytes() && stored.has_context_memory_bytes()) {
     merged.set_context_memory_bytes(stored.context_memory_bytes());
+    // The two were measured together.
+    if (stored.has_communicator_memory_bytes()) {
+      merged.set_communicator_memory_bytes(stored.communicator_memory_bytes());
+    }
   }
   if (merged.precision() == v1::PRECISION_UNSPECIFIED) merged.set_precision(stored.precision());
   // Layers of another precision cannot be merged.

@@ -291,7 +291,11 @@ std::string ProfileContentDigest(const v1::Profile& profile) {
       CanonicalLine("context_memory_bytes", {profile.has_context_memory_bytes()
                                                  ? IntegerWord(profile.context_memory_bytes())
                                                  : kAbsentWord}));
-  // Absent from the texts of profiles that are older than the field.
+  // Absent from the texts of profiles that are older than these fields.
+  if (profile.has_communicator_memory_bytes()) {
+    absl::StrAppend(&text, CanonicalLine("communicator_memory_bytes",
+                                         {IntegerWord(profile.communicator_memory_bytes())}));
+  }
   if (!profile.runtime_id().empty()) {
     absl::StrAppend(&text, CanonicalLine("runtime", {StringWord(profile.runtime_id())}));
   }
@@ -335,6 +339,11 @@ std::string SnapshotDigest(const ProfileSnapshot::Content& content) {
       CanonicalLine("context_memory_bytes", {content.context_memory.has_value()
                                                  ? IntegerWord(content.context_memory->count())
                                                  : kAbsentWord}),
+      // Absent from the texts of snapshots that are older than the field.
+      content.communicator_memory.has_value()
+          ? CanonicalLine("communicator_memory_bytes",
+                          {IntegerWord(content.communicator_memory->count())})
+          : std::string(),
       SortedLines(std::move(lines))));
 }
 

@@ -22,6 +22,7 @@ absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int dev
   content.optimizers = whole.optimizers();
   content.overlap_slowdown = whole.overlap_slowdown();
   content.context_memory = whole.context_memory();
+  content.communicator_memory = whole.communicator_memory();
   content.digest = SnapshotDigest(content);
   return ProfileSnapshot::Create(std::move(content));
 }

@@ -26,7 +26,8 @@ Use UseOf(Part part, int field) {
   switch (part) {
     case Part::kProfile:
       if (field == v1::Profile::kOverlapSlowdownFieldNumber ||
-          field == v1::Profile::kContextMemoryBytesFieldNumber) {
+          field == v1::Profile::kContextMemoryBytesFieldNumber ||
+          field == v1::Profile::kCommunicatorMemoryBytesFieldNumber) {
         return Use::kPresence;
       }
       return keep_unless(field == v1::Profile::kNameFieldNumber ||
@@ -173,6 +174,7 @@ std::string ProfileCoverage(v1::Profile profile) {
   *profile.mutable_provenance() = compared;
   if (profile.has_overlap_slowdown()) profile.set_overlap_slowdown(1);
   if (profile.has_context_memory_bytes()) profile.set_context_memory_bytes(1);
+  if (profile.has_communicator_memory_bytes()) profile.set_communicator_memory_bytes(1);
   for (v1::LayerTiming& timing : *profile.mutable_layer_timings()) {
     timing.clear_forward_duration();
     timing.clear_backward_duration();

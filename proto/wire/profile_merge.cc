@@ -77,6 +77,10 @@ class ProfileMerger {
     }
     if (profile.has_context_memory_bytes() && !context_memory_.has_value()) {
       context_memory_ = Bytes::Of(profile.context_memory_bytes());
+      // One profile's figures: the context of another may have communicators in it.
+      if (profile.has_communicator_memory_bytes()) {
+        communicator_memory_ = Bytes::Of(profile.communicator_memory_bytes());
+      }
     }
     return absl::OkStatus();
   }
@@ -107,6 +111,7 @@ class ProfileMerger {
     for (auto& [key, point] : optimizers_) content.optimizers.push_back(point);
     content.overlap_slowdown = overlap_slowdown_;
     content.context_memory = context_memory_;
+    content.communicator_memory = communicator_memory_;
     return content;
   }
 
@@ -255,6 +260,7 @@ class ProfileMerger {
   std::map<std::tuple<int, int, int64_t>, OptimizerPoint> optimizers_;
   std::optional<double> overlap_slowdown_;
   std::optional<Bytes> context_memory_;
+  std::optional<Bytes> communicator_memory_;
 };
 
 std::string NodeKind(absl::string_view device_kind, int devices_per_node) {

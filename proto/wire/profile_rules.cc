@@ -105,6 +105,11 @@ class ProfileRules {
     if (profile_.has_context_memory_bytes()) {
       Require(IsSize(profile_.context_memory_bytes()), "context_memory_bytes", kSizeRule);
     }
+    if (profile_.has_communicator_memory_bytes()) {
+      Require(IsSize(profile_.communicator_memory_bytes()), "communicator_memory_bytes", kSizeRule);
+      Require(profile_.has_context_memory_bytes(), "communicator_memory_bytes",
+              "needs context_memory_bytes, of which it is no part");
+    }
     return findings_.ToStatus();
   }
 

@@ -131,6 +131,9 @@ absl::Status UploadSession::AddHeader(const v1::UploadProfileRequest& request) {
     if (header.has_context_memory_bytes()) {
       profile_.set_context_memory_bytes(header.context_memory_bytes());
     }
+    if (header.has_communicator_memory_bytes()) {
+      profile_.set_communicator_memory_bytes(header.communicator_memory_bytes());
+    }
     return absl::OkStatus();
   }
   if (!has_header_) {

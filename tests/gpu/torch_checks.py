@@ -357,7 +357,7 @@ def compare(out: pathlib.Path, planctl: pathlib.Path, runtime: str) -> int:
             rows.append({"name": row["name"], "error": str(error)})
             continue
         items = [stage["memory_items"] for stage in prediction["stages"]]
-        outside = sum(items[0].get(name, 0) for name in ("context", "communicators"))
+        outside = sum(items[0].get(name, 0) for name in ("context", "communicators", "fragmentation"))
         peak = prediction["peak_memory_bytes"]
         made = {"name": row["name"], "measured_step_seconds": row["step_seconds"],
                 "predicted_step_seconds": prediction["step_seconds"],

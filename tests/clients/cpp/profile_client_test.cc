@@ -30,6 +30,7 @@ TEST(ProfileClient, AnUploadIsTriedAgainWhenTheServerIsBack) {
 
 TEST(UploadMessages, CarryTheWholeProfileInPieces) {
   v1::Profile profile = SmallProfile();
+  profile.set_communicator_memory_bytes(7);
   while (profile.collective_timings_size() < 100'000) {
     *profile.add_collective_timings() = profile.collective_timings(0);
   }
@@ -37,6 +38,7 @@ TEST(UploadMessages, CarryTheWholeProfileInPieces) {
   ASSERT_GE(messages.size(), 3u);
   EXPECT_TRUE(messages[0].has_header());
   EXPECT_EQ(messages[0].header().parent(), kNode);
+  EXPECT_EQ(messages[0].header().communicator_memory_bytes(), 7);
   int timings = 0;
   for (size_t i = 1; i < messages.size(); ++i) {
     EXPECT_LT(messages[i].ByteSizeLong(), size_t{2} << 20);

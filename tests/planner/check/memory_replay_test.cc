@@ -25,6 +25,7 @@ LayerMemory RandomReplayedLayer(std::mt19937& random) {
   layer.logits = Bytes::Of(size(random));
   layer.gathered = Bytes::Of(size(random));
   layer.gathered_all_time = Bytes::Of(size(random));
+  layer.largest_tensor = Bytes::Of(size(random));
   layer.step = Bytes::Of(2 * size(random));
   layer.bucket = Bytes::Of(size(random));
   layer.pass_gradients = Bytes::Of(size(random));
@@ -49,6 +50,7 @@ TEST(ReplayMemory, FindsTheItemsThatTheFormulasFind) {
     runtime.keep_stage_outputs = below(2) == 0;
     runtime.expandable_segments = below(2) == 0;
     runtime.makes_gradients_in_step = below(2) == 0;
+    runtime.free_block_share = 0.25 * below(5);
     runtime.gradient_bucket = Bytes::Of(below(3000));
     std::vector<LayerMemoryRun> runs;
     std::vector<LayerMemoryRun> layers;

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -104,6 +105,19 @@ TEST(CostModelCreate, RefusesSizesWhoseSumsWouldOverflow) {
     ASSERT_TRUE(GetErrorDetail(status).has_value());
     EXPECT_EQ(GetErrorDetail(status)->metadata.at("field"), "global_batch_size");
   }
+}
+
+// A context that was measured without them includes communicators, as those of older profiles do.
+TEST(CostModelCreate, CommunicatorsTakeWhatWasMeasuredBesideTheContext) {
+  const auto overheads = [](std::optional<Bytes> communicator) {
+    const CostModel costs = Valid(CostModel::Create(SmallProblem(
+        [&](ProfileSnapshot::Content& content) { content.communicator_memory = communicator; })));
+    return costs.group(kFirstGroup).overheads();
+  };
+  EXPECT_EQ(overheads(std::nullopt).context, Bytes::Of(5000));
+  EXPECT_EQ(overheads(std::nullopt).communicator, Bytes());
+  EXPECT_EQ(overheads(Bytes::Of(700)).context, Bytes::Of(5000));
+  EXPECT_EQ(overheads(Bytes::Of(700)).communicator, Bytes::Of(700));
 }
 
 TEST(CostModelCreate, IsMeasuredWhenEverythingWas) {

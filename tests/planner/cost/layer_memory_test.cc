@@ -183,6 +183,19 @@ TEST(MemoryOfLayer, OfTorchNeedsMemoryForTheLossOrForTheHead) {
   }
 }
 
+// 4 tokens of 100 logits in 32 bits a sample, beside the gradient of a matrix of 64 x 100.
+TEST(MemoryOfLayer, TheLargestTensorIsOfLogitsOrOfAGradient) {
+  const RuntimeTraits& torch = *FindRuntime("torch");
+  const LayerDefinition head = TableLayer(LayerKind::kHead, 64, 100, 4, false);
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    const auto largest = [&](double samples) {
+      return MemoryOf(head, torch, Strategy(), samples, precision).largest_tensor;
+    };
+    EXPECT_EQ(largest(1), Bytes::Of(4 * 64 * 100));
+    EXPECT_EQ(largest(17), Bytes::Of(4 * 17 * 4 * 100));
+  }
+}
+
 // In 16 bits each pass makes copies of the fp32 weights; autograd keeps those that a backward pass
 // reads, unless the layer is recomputed.
 TEST(MemoryOfLayer, OfTorchMakesCopiesOfRecomputedWeightsAgain) {

@@ -212,6 +212,13 @@ std::vector<BrokenContent> BrokenRules() {
        [](Content& c) { c.overlap_slowdown = kNotANumber; }},
       {"NegativeContext", "context_memory_bytes",
        [](Content& c) { c.context_memory = Bytes::Of(-1); }},
+      {"NegativeCommunicator", "communicator_memory_bytes",
+       [](Content& c) { c.communicator_memory = Bytes::Of(-1); }},
+      {"CommunicatorWithoutContext", "communicator_memory_bytes",
+       [](Content& c) {
+         c.context_memory.reset();
+         c.communicator_memory = Bytes::Of(1);
+       }},
       {"LayerTwice", "encoder", [](Content& c) { c.layers[1] = c.layers[0]; }},
       {"TimingWithoutDegree", "layer_timings[1].tensor_parallel_degree",
        [](Content& c) { c.layers[0].timings[1].tensor_parallel_degree = 0; }},

@@ -392,6 +392,16 @@ TEST(MergedProfile, TakesTheFresherOfEachTime) {
   EXPECT_TRUE(IsEmptyProbe(IncrementalProbe(whole, merged, {})));
 }
 
+TEST(MergedProfile, KeepsTheMemoryOfCommunicatorsWithThatOfItsContext) {
+  ASSERT_OK_AND_ASSIGN(const ProbePlan whole, WholeProbe(Request(2)));
+  v1::Profile stored = AnswerTo(whole, 1000);
+  stored.set_communicator_memory_bytes(7);
+  v1::Profile fresh = AnswerTo(whole, 2000);
+  EXPECT_FALSE(MergedProfile(stored, fresh).has_communicator_memory_bytes());
+  fresh.clear_context_memory_bytes();
+  EXPECT_EQ(MergedProfile(stored, fresh).communicator_memory_bytes(), 7);
+}
+
 TEST(MergedProfile, KeepsOptimizerStepsThatWereNotMeasuredAgain) {
   ASSERT_OK_AND_ASSIGN(const ProbePlan whole, WholeProbe(Request(2)));
   v1::Profile stored = AnswerTo(whole, 1000);

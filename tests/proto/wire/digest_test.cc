@@ -285,6 +285,8 @@ TEST(ProfileContentDigest, EveryInputFieldChangesIt) {
       [](auto& p) { p.set_overlap_slowdown(1.3); },
       [](auto& p) { p.clear_overlap_slowdown(); },
       [](auto& p) { p.clear_context_memory_bytes(); },
+      [](auto& p) { p.set_communicator_memory_bytes(0); },
+      [](auto& p) { p.set_communicator_memory_bytes(1); },
   };
   std::set<std::string> digests;
   for (const auto& change : changes) {
@@ -320,6 +322,8 @@ TEST(SnapshotDigest, MeasuredValuesChangeItAndProvenanceDoesNot) {
       [](auto& p) { p.clear_collective_timings(); },
       [](auto& p) { p.clear_overlap_slowdown(); },
       [](auto& p) { p.clear_context_memory_bytes(); },
+      [](auto& p) { p.set_communicator_memory_bytes(0); },
+      [](auto& p) { p.set_communicator_memory_bytes(1); },
   };
   std::set<std::string> digests;
   for (const auto& change : changes) {

@@ -51,6 +51,9 @@ class ProfileSource {
     }
     if (profile.has_overlap_slowdown()) profile.set_overlap_slowdown(1.0 + 0.01 * Draw(50));
     if (profile.has_context_memory_bytes()) profile.set_context_memory_bytes(1000 + Draw(50));
+    if (profile.has_communicator_memory_bytes()) {
+      profile.set_communicator_memory_bytes(1000 + Draw(50));
+    }
     return profile;
   }
 
@@ -84,7 +87,11 @@ class ProfileSource {
       optimizer.set_parameter_count(1000 + Draw(2));
     }
     if (Draw(2) == 0) profile.clear_overlap_slowdown();
-    if (Draw(2) == 0) profile.clear_context_memory_bytes();
+    if (Draw(2) == 0) {
+      profile.clear_context_memory_bytes();
+    } else if (profile.has_overlap_slowdown()) {
+      profile.set_communicator_memory_bytes(1000);
+    }
     return profile;
   }
 
@@ -131,7 +138,8 @@ TEST(ProfileCoverage, TheNewestOfEachCoverageMakeTheSnapshotOfAll) {
 }
 
 TEST(ProfileCoverage, ValuesAndOriginsDoNotMatter) {
-  const v1::Profile profile = SmallProfile();
+  v1::Profile profile = SmallProfile();
+  profile.set_communicator_memory_bytes(3);
   v1::Profile other = profile;
   other.set_name("clusters/c/nodes/n/profiles/p");
   other.set_digest("digest");
@@ -145,11 +153,12 @@ TEST(ProfileCoverage, ValuesAndOriginsDoNotMatter) {
   other.mutable_collective_timings(0)->set_sample_count(5);
   other.set_overlap_slowdown(1.9);
   other.set_context_memory_bytes(5);
+  other.set_communicator_memory_bytes(5);
   EXPECT_EQ(ProfileCoverage(other), ProfileCoverage(profile));
 }
 
 TEST(ProfileCoverage, EverythingElseMatters) {
-  std::vector<v1::Profile> profiles(12, SmallProfile());
+  std::vector<v1::Profile> profiles(13, SmallProfile());
   profiles[1].set_device_kind("other");
   profiles[2].set_devices_per_node(4);
   profiles[3].set_precision(v1::PRECISION_FP16);
@@ -161,6 +170,7 @@ TEST(ProfileCoverage, EverythingElseMatters) {
   profiles[9].mutable_layer_memories(0)->set_sequence_parallel(true);
   profiles[10].mutable_collective_timings(0)->set_rank_stride(2);
   profiles[11].add_optimizer_timings()->set_parameter_count(7);
+  profiles[12].set_communicator_memory_bytes(7);
   // Releases are compared within a runtime.
   profiles.push_back(profiles[4]);
   v1::LibraryVersion& library = *profiles.back().mutable_provenance()->add_library_versions();
@@ -201,6 +211,7 @@ TEST(StoredProfileShape, EqualShapesHaveEqualCoverages) {
 
 TEST(StoredProfileShape, ValuesOriginsAndNodesDoNotMatter) {
   v1::Profile profile = SmallProfile();
+  profile.set_communicator_memory_bytes(3);
   profile.mutable_provenance()->set_agent("one");
   profile.add_optimizer_timings()->set_parameter_count(7);
   v1::Profile other = profile;
@@ -234,6 +245,7 @@ TEST(StoredProfileShape, ValuesOriginsAndNodesDoNotMatter) {
   optimizer.set_origin(v1::ORIGIN_DERIVED);
   other.set_overlap_slowdown(1.9);
   other.set_context_memory_bytes(1LL << 40);
+  other.set_communicator_memory_bytes(1LL << 41);
   EXPECT_EQ(ShapeOf(other), ShapeOf(profile));
 }
 

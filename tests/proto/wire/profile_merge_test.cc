@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -138,6 +139,19 @@ TEST(SnapshotBuilder, TheNewestValueOfAKeyWins) {
   EXPECT_EQ(snapshot.context_memory()->count(), 7);
 }
 
+// Older programs measured communicators as a part of the context.
+TEST(SnapshotBuilder, CommunicatorsAreThoseOfTheProfileWhoseContextIsTaken) {
+  v1::Profile apart = SmallProfile();
+  apart.set_communicator_memory_bytes(1 << 20);
+  v1::Profile together = SmallProfile();
+  v1::Profile neither = SmallProfile();
+  neither.clear_context_memory_bytes();
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot newest_apart, Merge({neither, apart, together}));
+  EXPECT_EQ(newest_apart.communicator_memory(), Bytes::Of(1 << 20));
+  ASSERT_OK_AND_ASSIGN(const ProfileSnapshot newest_together, Merge({together, apart}));
+  EXPECT_EQ(newest_together.communicator_memory(), std::nullopt);
+}
+
 TEST(SnapshotBuilder, AnotherPrecisionIsAnotherLayer) {
   v1::Profile full = SmallProfile();
   full.set_precision(v1::PRECISION_FP32);
@@ -198,6 +212,7 @@ TEST(SnapshotBuilder, TwoHalvesMakeTheWhole) {
     }
     first.clear_overlap_slowdown();
     second.clear_context_memory_bytes();
+    second.clear_communicator_memory_bytes();
     for (auto& definition : *second.mutable_layer_definitions()) {
       definition.set_layer_definition_id("x" + definition.layer_definition_id());
     }

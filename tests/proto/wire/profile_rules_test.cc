@@ -138,6 +138,12 @@ TEST(ValidateProfile, NamesTheFieldThatBreaksARule) {
       {"overlap_slowdown", [](auto& p) { p.set_overlap_slowdown(std::nan("")); }},
       {"overlap_slowdown", [](auto& p) { p.set_overlap_slowdown(HUGE_VAL); }},
       {"context_memory_bytes", [](auto& p) { p.set_context_memory_bytes(-1); }},
+      {"communicator_memory_bytes", [](auto& p) { p.set_communicator_memory_bytes(-1); }},
+      {"communicator_memory_bytes",
+       [](auto& p) {
+         p.set_communicator_memory_bytes(1);
+         p.clear_context_memory_bytes();
+       }},
   };
   for (const Case& c : cases) {
     v1::Profile broken = SmallProfile();

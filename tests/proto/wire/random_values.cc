@@ -266,6 +266,9 @@ v1::Profile RandomValues::Profile() {
   }
   if (Flag()) profile.set_overlap_slowdown(1 + Ratio());
   if (Flag()) profile.set_context_memory_bytes(Integer(0, int64_t{1} << 32));
+  if (profile.has_context_memory_bytes() && Flag()) {
+    profile.set_communicator_memory_bytes(Integer(0, int64_t{1} << 32));
+  }
   return profile;
 }
 

@@ -66,6 +66,9 @@ v1::Profile SyntheticProfile(const SyntheticOptions& options) {
   if (content.context_memory.has_value()) {
     profile.set_context_memory_bytes(content.context_memory->count());
   }
+  if (content.communicator_memory.has_value()) {
+    profile.set_communicator_memory_bytes(content.communicator_memory->count());
+  }
   return profile;
 }
 
@@ -148,6 +151,9 @@ absl::StatusOr<v1::Profile> CoreTest::Upload(const v1::Profile& profile,
   if (profile.has_overlap_slowdown()) header.set_overlap_slowdown(profile.overlap_slowdown());
   if (profile.has_context_memory_bytes()) {
     header.set_context_memory_bytes(profile.context_memory_bytes());
+  }
+  if (profile.has_communicator_memory_bytes()) {
+    header.set_communicator_memory_bytes(profile.communicator_memory_bytes());
   }
   v1::UploadProfileRequest second;
   v1::ProfilePiece& piece = *second.mutable_measurements();

@@ -62,6 +62,8 @@ def _profile(spec: Any, request: Request, runtime: str, measured: Measured,
         made["overlap_slowdown"] = job.overlap_slowdown
     if job.context_memory_bytes is not None:
         made["context_memory_bytes"] = str(job.context_memory_bytes)
+    if job.communicator_memory_bytes is not None:
+        made["communicator_memory_bytes"] = str(job.communicator_memory_bytes)
     return json_file.from_dict(made, "Profile", "profile")
 
 

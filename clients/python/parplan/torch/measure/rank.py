@@ -71,11 +71,11 @@ def measure_rank(job: Job, argument: tuple[ModelSource, Mapping[str, Any], Reque
     finally:
         progress.end()
     if context is not None:
-        made.context_memory_bytes = context.total
+        made.context_memory_bytes = context.context
         made.communicator_memory_bytes = context.communicator
-        made.notes.append(f"a process holds {context.context} bytes before its first tensor, and "
-                          f"{context.communicator} for a group of all ranks; both are in "
-                          "context_memory_bytes")
+        if context.communicator_count > 0:
+            made.notes.append(f"{context.communicator_count} groups of all ranks took "
+                              f"{context.communicators} bytes, no part of context_memory_bytes")
     made.notes.append(f"{job.count} ranks measured at once, with {torch.get_num_threads()} threads "
                       "each; times are those of the slowest rank")
     made.notes.extend(bench.clock_log.notes())

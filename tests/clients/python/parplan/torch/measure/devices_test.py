@@ -122,10 +122,11 @@ def test_gpu_clock_and_what_slows_it_down(cuda, nvml):
 
 def test_context_of_a_gpu_grows_with_the_kernels_that_were_loaded(cuda, nvml):
     gpu = Gpu(1, cuda, nvml)
-    first = ContextMemory(context=20, communicator=2)
-    # 30 are held now, 2 of them by the communicator.
-    assert context_after_work(first, gpu, Job()) == ContextMemory(28, 2)
-    assert context_after_work(ContextMemory(40, 2), gpu, Job()) == ContextMemory(40, 2)
+    first = ContextMemory(context=20, communicators=3, communicator_count=2)
+    # 30 are held now, 3 of them by the two communicators.
+    assert context_after_work(first, gpu, Job()) == ContextMemory(27, 3, 2)
+    assert context_after_work(ContextMemory(40, 3, 2), gpu, Job()) == ContextMemory(40, 3, 2)
+    assert first.communicator == 2 and ContextMemory(20).communicator is None
     assert context_after_work(None, gpu, Job()) is None
     # The heap of a process on processors has its tensors too.
     assert context_after_work(first, Processor(), Job()) == first

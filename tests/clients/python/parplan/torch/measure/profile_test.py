@@ -68,6 +68,8 @@ def test_profile_has_every_layer_and_collective(written):
     assert made["overlap_slowdown"] >= 1
     # Python and the libraries of torch: more than one of them alone, less than a model.
     assert 50e6 < int(made["context_memory_bytes"]) < 2e9
+    # Buffers of gloo between two processes.
+    assert 0 <= int(made["communicator_memory_bytes"]) < 100e6
     assert {one["parameter_count"] for one in made["optimizer_timings"]} == {"33216", "4152"}
 
 
