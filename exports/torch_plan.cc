@@ -90,8 +90,8 @@ absl::Status CheckPipeline(const Plan& plan, absl::string_view program) {
 std::string UndividedPart(const LayerDefinition& layer, const Strategy& strategy) {
   const int tensor = strategy.tensor_parallel_degree;
   const int context = strategy.context_parallel_degree;
-  const bool is_ring = strategy.context_kind == ContextKind::kRing;
-  const int head_ranks = is_ring ? tensor : tensor * context;
+  const bool exchanges_heads = strategy.context_kind == ContextKind::kUlysses;
+  const int head_ranks = exchanges_heads ? tensor * context : tensor;
   if (IsTransformer(layer.kind)) {
     if (layer.attention_head_count % head_ranks != 0) {
       return absl::StrCat(layer.attention_head_count, " heads over ", head_ranks, " ranks");
@@ -105,7 +105,7 @@ std::string UndividedPart(const LayerDefinition& layer, const Strategy& strategy
                           " ranks");
     }
   }
-  const int pieces = context > 1 && is_ring ? 2 * context : context;
+  const int pieces = context > 1 && !exchanges_heads ? 2 * context : context;
   if (layer.sequence_length % pieces != 0) {
     return absl::StrCat(layer.sequence_length, " tokens in ", pieces, " pieces");
   }
@@ -117,8 +117,8 @@ std::string UndividedPart(const LayerDefinition& layer, const Strategy& strategy
 }
 
 // Returns what is wrong with the strategy of a layer, or nothing.
-std::string StrategyFault(const Plan& plan, const LayerDefinition& layer,
-                          const Strategy& strategy) {
+std::string StrategyFault(const Plan& plan, const LayerDefinition& layer, const Strategy& strategy,
+                          bool may_gather) {
   const int64_t tensor = strategy.tensor_parallel_degree;
   const int64_t context = strategy.context_parallel_degree;
   const int64_t data = strategy.data_parallel_degree;
@@ -138,8 +138,11 @@ std::string StrategyFault(const Plan& plan, const LayerDefinition& layer,
   if (strategy.context_kind != ContextKind::kRing && context == 1) {
     return "has a kind of context parallelism without any";
   }
-  if (strategy.context_kind == ContextKind::kAllGather || strategy.context_exchange_degree > 1) {
-    return "shares tokens neither by a plain ring nor by Ulysses";
+  if (strategy.context_kind == ContextKind::kAllGather && !may_gather) {
+    return "gathers keys and values, which only torchtitan and Megatron-LM do";
+  }
+  if (strategy.context_exchange_degree > 1) {
+    return "shares tokens by a ring of groups that exchange heads, which only Megatron-LM does";
   }
   if (strategy.sequence_parallel && tensor == 1) {
     return "has sequence parallelism without tensor parallelism";
@@ -207,7 +210,8 @@ std::string StrategyFieldOf(const Plan& plan, int layer) {
   return "stages";
 }
 
-absl::Status CheckTorchPlan(const Plan& plan, const ModelSpec& model, absl::string_view program) {
+absl::Status CheckTorchPlan(const Plan& plan, const ModelSpec& model, absl::string_view program,
+                            bool may_gather) {
   PARPLAN_RETURN_IF_ERROR(CheckModel(model, program));
   PARPLAN_RETURN_IF_ERROR(CheckPipeline(plan, program));
   const LayerStrategies layers = LayerStrategiesOf(plan);
@@ -217,7 +221,8 @@ absl::Status CheckTorchPlan(const Plan& plan, const ModelSpec& model, absl::stri
                                        model.layer_count(), ": it is a plan for another model"));
   }
   for (int layer = 0; layer < model.layer_count(); ++layer) {
-    const std::string fault = StrategyFault(plan, model.layer(layer), layers.strategies[layer]);
+    const std::string fault =
+        StrategyFault(plan, model.layer(layer), layers.strategies[layer], may_gather);
     if (fault.empty()) continue;
     return RefuseForTorch(program, StrategyFieldOf(plan, layer),
                           absl::StrCat("of layer ", layer, " ", fault));

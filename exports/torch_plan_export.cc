@@ -80,7 +80,8 @@ std::vector<ExportedFile> TorchFiles(TorchPlanFormat format, const Plan& plan,
 }  // namespace
 
 absl::Status CheckTorchPipelining(const Plan& plan, const ModelSpec& model) {
-  PARPLAN_RETURN_IF_ERROR(CheckTorchPlan(plan, model, kTorchPipeliningProgram));
+  PARPLAN_RETURN_IF_ERROR(
+      CheckTorchPlan(plan, model, kTorchPipeliningProgram, /*may_gather=*/false));
   if (plan.pipeline_parallel_degree() == 1) {
     return RefuseForTorch(kTorchPipeliningProgram, "stages", "are one, which is no pipeline");
   }
@@ -98,7 +99,7 @@ absl::Status CheckTorchPipelining(const Plan& plan, const ModelSpec& model) {
 }
 
 absl::Status CheckFsdp2Plan(const Plan& plan, const ModelSpec& model) {
-  PARPLAN_RETURN_IF_ERROR(CheckTorchPlan(plan, model, kFsdp2Program));
+  PARPLAN_RETURN_IF_ERROR(CheckTorchPlan(plan, model, kFsdp2Program, /*may_gather=*/false));
   const LayerStrategies layers = LayerStrategiesOf(plan);
   for (size_t i = 0; i < layers.strategies.size(); ++i) {
     const Strategy& strategy = layers.strategies[i];

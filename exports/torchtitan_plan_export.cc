@@ -124,8 +124,9 @@ absl::Status CheckTorchtitanDegrees(const UniformPlan& plan, const ModelSpec& mo
   if (strategy.context_kind == ContextKind::kUlysses) {
     return RefuseTorchtitan("context_kind", "exchanges tokens for heads from layer 0 on");
   }
-  if (strategy.context_kind != ContextKind::kRing || strategy.context_exchange_degree > 1) {
-    return RefuseTorchtitan("context_kind", "is no plain ring from layer 0 on");
+  if (strategy.context_exchange_degree > 1) {
+    return RefuseTorchtitan("context_exchange_degree",
+                            "makes a ring of groups that exchange heads from layer 0 on");
   }
   if (strategy.expert_tensor_parallel_degree != 0) {
     return RefuseTorchtitan("expert_tensor_parallel_degree",
@@ -320,12 +321,9 @@ std::string TorchtitanReadme(const UniformPlan& plan, const ExportFacts& facts) 
       "torchtitan.models.llama3.config_registry:llama3_8b. The plan replaces its parallelism, "
       "sizes\n"
       "of batches, activation checkpointing and compilation; data, optimizer and the rest stay.\n"
-      "Context parallelism needs FlexAttention there.\n\n",
-      plan.strategy.context_parallel_degree > 1
-          ? "torchtitan gathers keys and values of all context-parallel ranks before attention. "
-            "The\nprediction is for a ring, which takes less memory and hides more.\n\n"
-          : "",
-      "The prediction is for runtime `", facts.runtime.runtime_id,
+      "Context parallelism needs FlexAttention there.\n\n"
+      "The prediction is for runtime `",
+      facts.runtime.runtime_id,
       "`. torchtitan reduces gradients in 32 bits, and with full\n"
       "checkpointing repeats whole layers.\n");
 }
@@ -361,6 +359,12 @@ absl::StatusOr<std::vector<ExportedFile>> ExportTorchtitanPlan(const Plan& plan,
                           absl::StrCat("is ", uniform.micro_batch_group_size,
                                        ": its schedule has groups of as many micro-batches as the "
                                        "pipeline has devices"));
+  }
+  const Strategy& strategy = uniform.strategy;
+  if (strategy.context_parallel_degree > 1 && strategy.context_kind == ContextKind::kRing) {
+    return RefuseTorchtitan("context_kind",
+                            "is a ring from layer 0 on: its ranks gather keys and "
+                            "values; plan with --target torchtitan");
   }
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanPlan(uniform, model, facts.runtime));
   std::vector<ExportedFile> files = {{"parplan_config.py", ConfigModule(uniform, model, facts)}};

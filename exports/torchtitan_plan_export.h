@@ -18,14 +18,13 @@ namespace parplan {
 // The release whose fields the module uses. Its successors name the sizes of batches otherwise.
 inline constexpr char kTorchtitanRelease[] = "0.3.0";
 
-// Checks that this release runs a plan, exactly but for rings, in whose place it gathers keys and
-// values; `ExportTorchtitanPlan` and the importer (clients/import/torchtitan_plan.h) call it.
-// REQUIRES, unchecked: `plan` is one of `UniformPlanOf`
-// for `model`. INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and in most cases the layer,
-// for:
+// Checks that this release or, with rings, an earlier one runs a plan; `ExportTorchtitanPlan`,
+// which refuses rings, and the importer (clients/import/torchtitan_plan.h) call it. REQUIRES,
+// unchecked: `plan` is one of `UniformPlanOf` for `model`. INVALID_ARGUMENT (SPEC_INVALID) with
+// field and reason, and in most cases the layer, for:
 //   - recomputation of some layers only, of modules by name, or selectively unless `runtime`
 //     repeats operators (`SelectiveRecompute::kOperators`);
-//   - context parallelism by anything but a plain ring;
+//   - context parallelism by all-to-alls, or by a ring of groups that exchange heads;
 //   - anything sharded over one rank, and nothing sharded beside context parallelism;
 //   - without a pipeline, optimizer states sharded alone, and in several accumulation steps
 //     gradients sharded alone or replicas with nothing sharded;
@@ -46,8 +45,8 @@ absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model
 // whose layers are not frozen; the last two are checked by `ExportPlan` (exporters.h) alone.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and in most cases the layer, for a
-// `micro_batch_group_size`, and for what `UniformPlanOf`, GPipe included, or `CheckTorchtitanPlan`
-// refuses.
+// `micro_batch_group_size`, for context parallelism by a ring, and for what `UniformPlanOf`, GPipe
+// included, or `CheckTorchtitanPlan` refuses.
 absl::StatusOr<std::vector<ExportedFile>> ExportTorchtitanPlan(const Plan& plan,
                                                                const ModelSpec& model,
                                                                const ExportFacts& facts);

@@ -86,6 +86,20 @@ absl::Status ReadTorchtitanDegrees(TorchtitanSettings& settings, int device_coun
   return settings.status();
 }
 
+// Reads how context-parallel ranks share tokens. 0.3.0 gathers keys and values; earlier releases
+// did by default and could pass them from rank to rank.
+absl::Status ReadTorchtitanContext(TorchtitanSettings& settings, Strategy* strategy) {
+  constexpr char kPath[] = "parallelism.context_parallel_rotate_method";
+  const std::string method = settings.Text(kPath, "allgather");
+  PARPLAN_RETURN_IF_ERROR(settings.status());
+  if (method != "allgather" && method != "alltoall") {
+    return settings.Fault(kPath, absl::StrCat("is `", method, "`, and is allgather or alltoall"));
+  }
+  if (strategy->context_parallel_degree == 1) return absl::OkStatus();
+  strategy->context_kind = method == "alltoall" ? ContextKind::kRing : ContextKind::kAllGather;
+  return absl::OkStatus();
+}
+
 absl::Status ReadTorchtitanSchedule(TorchtitanSettings& settings, bool has_passes,
                                     TorchtitanPipeline* pipeline) {
   const std::string name = settings.Text("parallelism.pipeline_parallel_schedule", "1F1B");
@@ -292,6 +306,7 @@ absl::StatusOr<TorchtitanPlanImport> ImportTorchtitanPlan(const NamedText& confi
   facts.device_count = device_count;
   TorchtitanPipeline pipeline;
   PARPLAN_RETURN_IF_ERROR(ReadTorchtitanDegrees(settings, device_count, &facts, &pipeline));
+  PARPLAN_RETURN_IF_ERROR(ReadTorchtitanContext(settings, &facts.strategy));
   PARPLAN_RETURN_IF_ERROR(ReadTorchtitanSchedule(settings, passes.has_value(), &pipeline));
   if (pipeline.degree == 1) {
     facts.stage_layer_counts = {model.layer_count()};
@@ -322,7 +337,7 @@ absl::StatusOr<TorchtitanPlanImport> ImportTorchtitanPlan(const NamedText& confi
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanPlan(facts, model, runtime));
   import.plan = PlanOf(facts, model);
   import.plan.schedule = pipeline.schedule;
-  PARPLAN_RETURN_IF_ERROR(CheckTorchPlan(import.plan, model, kTorchtitan));
+  PARPLAN_RETURN_IF_ERROR(CheckTorchPlan(import.plan, model, kTorchtitan, /*may_gather=*/true));
   if (passes.has_value()) {
     PARPLAN_RETURN_IF_ERROR(
         CheckPassTable(passes->text, passes->name, PipelineShapeOf(import.plan)));

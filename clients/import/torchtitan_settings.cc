@@ -51,12 +51,12 @@ constexpr absl::string_view kParallelismNames[] = {
     "pipeline_parallel_schedule_csv",
     "pipeline_parallel_microbatch_size",
     "context_parallel_degree",
+    "context_parallel_rotate_method",
     "expert_parallel_degree",
     "expert_tensor_parallel_degree",
     // Neither.
     "context_parallel_load_balancer",
     "context_parallel_ptrr_mask_key",
-    "context_parallel_rotate_method",
     "disable_loss_parallel",
     "enable_async_tensor_parallel",
     "enable_compiled_autograd",

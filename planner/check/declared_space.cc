@@ -112,8 +112,11 @@ absl::Status CheckDegrees(const PlanningProblem& problem, const std::string& whe
   if (strategy.expert_tensor_parallel_degree > 1) {
     return Outside(absl::StrCat(where, " splits experts over other ranks than the rest of it"));
   }
-  if (strategy.context_kind == ContextKind::kAllGather || strategy.context_exchange_degree > 1) {
-    return Outside(absl::StrCat(where, " shares tokens in a way that no space has"));
+  const bool gathers = strategy.context_kind == ContextKind::kAllGather;
+  const bool is_plain = gathers == (target.context_kind == ContextKind::kAllGather);
+  if (strategy.context_exchange_degree > 1 ||
+      (strategy.context_parallel_degree > 1 && !ulysses && !is_plain)) {
+    return Outside(absl::StrCat(where, " shares tokens in another way than its target"));
   }
   PARPLAN_RETURN_IF_ERROR(needs(strategy.rank_order == RankOrder::kDataInnermost, kRankOrder));
   PARPLAN_RETURN_IF_ERROR(

@@ -182,7 +182,7 @@ absl::Span<const TargetLimits> KnownTargets() {
       // torchtitan 0.3.0 of PyPI (docs/exports.md has the source of each limit): one strategy for
       // all layers. In a pipeline it reduces gradients behind the last micro-batch and keeps the
       // parameters of three stages whole, which is ZeRO-1; without one FSDP2 gathers in each
-      // accumulation step.
+      // accumulation step. Context-parallel ranks gather keys and values.
       {.target = Target::kTorchtitan,
        .name = "torchtitan",
        .runtime_id = "fsdp",
@@ -204,7 +204,8 @@ absl::Span<const TargetLimits> KnownTargets() {
        .spread_experts_are_sharded = true,
        .one_stage_with_tied_table = true,
        .most_virtual_stages = 3,
-       .equal_token_shares = true},
+       .equal_token_shares = true,
+       .context_kind = ContextKind::kAllGather},
       // Plain PyTorch 2.6 to 2.15 by fsdp2.json (docs/exports.md): layer by layer, no messages
       // between the ranks of experts, and a table of two stages is added up as a whole.
       {.target = Target::kFsdp2,

@@ -31,7 +31,8 @@ enum class SearchDimension {
   kGradientSharding,    // `zero-2`
   kParameterSharding,   // `zero-3`
   kUlysses,             // `ulysses`: context parallelism by all-to-all
-  kContext,             // `context`: context parallelism by ring attention
+  kContext,             // `context`: context parallelism by ring attention, or as the target has
+                        // it (`TargetLimits::context_kind`)
   kSelectiveRecompute,  // `recompute-selective`
   kFullRecompute,       // `recompute-full`
   kGpipe,               // `gpipe`: also this schedule [1F1B]
@@ -180,6 +181,8 @@ struct TargetLimits {
   bool ends_alike = false;
   // Each stage holds a transformer layer.
   bool transformer_in_each_stage = false;
+  // The kind of context parallelism that `context` adds: `kRing` or `kAllGather`.
+  ContextKind context_kind = ContextKind::kRing;
 };
 
 // Returns whether the target runs a strategy as far as tensor parallelism without sequence

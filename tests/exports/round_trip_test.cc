@@ -173,7 +173,7 @@ std::vector<ProgramUnderTest> Programs() {
        {"sequence_parallel: is on"}},
       {"torchtitan",
        ReadTorchtitan,
-       {{"interleaved", 50}, {"experts", 5}, {"recomputed", 50}},
+       {{"interleaved", 50}, {"context", 50}, {"experts", 5}, {"recomputed", 50}},
        4,
        // Profiles measured with sequence parallelism of some layers alone, and the model's type.
        {"sequence_parallel: is on", "model.precision: is fp16"}},

@@ -163,6 +163,7 @@ TEST(ExportTorchtitanPlan, RefusesWithLayerAndReason) {
       model,
       [](UniformPlan& f) {
         f.strategy.context_parallel_degree = 2;
+        f.strategy.context_kind = ContextKind::kAllGather;
         f.strategy.sharding_level = ShardingLevel::kNone;
       },
       "is none beside context parallelism");
@@ -174,10 +175,17 @@ TEST(ExportTorchtitanPlan, RefusesWithLayerAndReason) {
       },
       "exchanges tokens for heads from layer 0 on");
   refuse(
+      model, [](UniformPlan& f) { f.strategy.context_parallel_degree = 2; },
+      "is a ring from layer 0 on: its ranks gather keys and values");
+  refuse(
       model, [](UniformPlan& f) { f.strategy.tensor_parallel_degree = 16; },
       "does not divide the heads of layer 1");
   refuse(
-      model, [](UniformPlan& f) { f.strategy.context_parallel_degree = 3; },
+      model,
+      [](UniformPlan& f) {
+        f.strategy.context_parallel_degree = 3;
+        f.strategy.context_kind = ContextKind::kAllGather;
+      },
       "cuts the 1024 tokens of layer 1 into 12");
   const ModelSpec experts =
       DecoderModel({.dense_layer_count = 0, .expert_layer_count = 10, .tied_embedding = false});

@@ -21,8 +21,11 @@ import torch
 from torch import nn
 from torch.distributed.pipelining import Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
 from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
+from torch.distributed.tensor.experimental._context_parallel._attention import _cp_options
+from torchtitan.config import ParallelismConfig
 from torchtitan.config.manager import ConfigManager
 from torchtitan.distributed import ParallelDims
+from torchtitan.distributed.context_parallel import api as context_parallel
 from torchtitan.distributed.pipeline_parallel import _split_module
 from torchtitan.models.llama3.config_registry import llama3_debugmodel
 
@@ -116,6 +119,15 @@ class TorchtitanTest(unittest.TestCase):
         finally:
             sys.path.remove(str(folder))
 
+    def test_torchtitan_gathers_keys_and_values(self):
+        """FlexAttention by a function of that name, other attention by PyTorch's default, which no
+        setting of this release changes."""
+        self.assertTrue(callable(context_parallel.flex_cp_allgather))
+        self.assertEqual(_cp_options.rotate_method.name, "ALL_GATHER")
+        names = [field.name for field in dataclasses.fields(ParallelismConfig)]
+        self.assertIn("context_parallel_degree", names)
+        self.assertFalse([name for name in names if "rotate" in name])
+
     def test_torchtitan_understands_every_random_plan(self):
         logging.disable(logging.WARNING)
         self.addCleanup(logging.disable, logging.NOTSET)
@@ -158,6 +170,8 @@ class TorchtitanTest(unittest.TestCase):
         self.assertEqual((dims.dp_replicate, dims.dp_shard),
                          (1, layer.data) if layer.zero > 0 else (layer.data, 1))
         self.assertEqual(parallelism.enable_sequence_parallel, layer.sequence)
+        if layer.context > 1:
+            self.assertEqual(layer.context_kind, "ALL_GATHER")
         self.assertEqual(parallelism.fsdp_reshard_after_forward,
                          "always" if layer.zero == 3 else "never")
         # A pipeline reduces gradients once a step, FSDP alone after each backward pass.

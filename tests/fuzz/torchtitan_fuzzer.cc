@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto import =
       parplan::ImportTorchtitanPlan(config, std::nullopt, function, model, kDeviceCount);
   if (!import.ok()) return 0;
-  parplan::Require(parplan::CheckTorchPlan(import->plan, model, "fuzzer").ok());
+  parplan::Require(parplan::CheckTorchPlan(import->plan, model, "fuzzer", true).ok());
   parplan::ExportFacts facts;
   facts.runtime.selective_recompute = parplan::SelectiveRecompute::kOperators;
   parplan::RequireRoundTrip(import->plan, parplan::ExportTorchtitanPlan(import->plan, model, facts),

@@ -42,7 +42,10 @@ bool SpreadApplies(const PlanningProblem& problem, const LayerDefinition& layer,
   const int tensor = strategy.tensor_parallel_degree;
   const int data = strategy.data_parallel_degree;
   const int context = strategy.context_parallel_degree;
-  const bool is_ring = strategy.context_kind == ContextKind::kRing;
+  // Rings, or what stands for them: torchtitan gathers keys and values.
+  const bool is_ring = strategy.context_kind != ContextKind::kUlysses;
+  const bool gathers = problem.rules().target == Target::kTorchtitan && context > 1;
+  if (is_ring && (strategy.context_kind == ContextKind::kAllGather) != gathers) return false;
   if (shape.micro_batch_size() % data != 0) return false;
   if (tensor > 1) {
     if (!dimensions.has(kTensor) || tensor > problem.max_tensor_parallel_degree()) return false;
@@ -400,7 +403,8 @@ std::vector<Strategy> StrategiesOf(const PlanningProblem& problem, const CostMod
   for (int tensor = 1; tensor <= ranks; ++tensor) {
     for (int context = 1; context <= ranks; ++context) {
       if (ranks % (tensor * context) != 0) continue;
-      for (const ContextKind kind : {ContextKind::kRing, ContextKind::kUlysses}) {
+      for (const ContextKind kind :
+           {ContextKind::kRing, ContextKind::kUlysses, ContextKind::kAllGather}) {
         for (const RankOrder order : {RankOrder::kTensorInnermost, RankOrder::kDataInnermost}) {
           s.tensor_parallel_degree = tensor;
           s.context_parallel_degree = context;

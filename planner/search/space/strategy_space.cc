@@ -152,7 +152,7 @@ bool StrategySpace::KindApplies(const LayerDefinition& layer, int tensor, int co
                                 ContextKind kind) const {
   if (context == 1) return kind == ContextKind::kRing;
   if (!has_data_sheets_ || !SharesTokens(layer)) return false;
-  if (kind == ContextKind::kRing) {
+  if (kind != ContextKind::kUlysses) {
     return dimensions_.has(kContext) && layer.sequence_length % (2 * context) == 0;
   }
   const int parts = target_.context_in_two_parts ? 2 * context : context;
@@ -207,12 +207,13 @@ std::vector<Strategy> StrategySpace::BareStrategies(int definition_index,
         continue;
       }
       const bool has_order = tensor > 1 && data * context > 1 && dimensions_.has(kRankOrder);
+      const ContextKind plain = context > 1 ? target_.context_kind : ContextKind::kRing;
       const auto add_kinds = [&] {
         // Some targets run strategies only with sharding that the dimensions may not have.
-        strategy.context_kind = ContextKind::kRing;
+        strategy.context_kind = plain;
         strategy.rank_order = RankOrder::kTensorInnermost;
         if (ShardingLevels(definition_index, strategy, pipeline_parallel_degree).empty()) return;
-        for (const ContextKind kind : {ContextKind::kRing, ContextKind::kUlysses}) {
+        for (const ContextKind kind : {plain, ContextKind::kUlysses}) {
           if (!KindApplies(layer, tensor, context, kind)) continue;
           strategy.context_kind = kind;
           strategy.rank_order = RankOrder::kTensorInnermost;

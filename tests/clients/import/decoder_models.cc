@@ -229,7 +229,8 @@ UniformPlan RandomTorchtitanPlan(std::mt19937_64& random, const ModelSpec& model
   Strategy& strategy = plan.strategy;
   const bool has_pipeline = plan.pipeline_parallel_degree() > 1;
   const bool has_replicas = strategy.data_parallel_degree * strategy.context_parallel_degree > 1;
-  strategy.context_kind = ContextKind::kRing;
+  strategy.context_kind =
+      strategy.context_parallel_degree > 1 ? ContextKind::kAllGather : ContextKind::kRing;
   strategy.context_exchange_degree = 1;
   plan.recomputed_layer_count = 0;
   if (strategy.recompute_level == RecomputeLevel::kSelective) {

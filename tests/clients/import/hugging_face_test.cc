@@ -99,6 +99,39 @@ TEST(ImportHuggingFace, KnowsTheSizesOfItsFamilies) {
   }
 }
 
+// The published configuration of microsoft/Phi-3-small-8k-instruct. Its class has a bias in each
+// linear map, whatever `attention_bias` says, norms of two vectors and a tied table:
+//
+//   table            100352 x 4096                                          411,041,792
+//   layer            4096 x 6144 + 6144, 4096 x 4096 + 4096,
+//                    4096 x 28672 + 28672, 14336 x 4096 + 4096, 4 x 4096    218,163,200  x 32
+//   last norm        2 x 4096                                                     8,192
+TEST(ImportHuggingFace, CountsThePublishedPhiThreeSmall) {
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(R"({
+      "architectures": ["Phi3SmallForCausalLM"], "attention_bias": false,
+      "attention_dropout_prob": 0.0, "blocksparse_block_size": 64,
+      "blocksparse_homo_head_pattern": false, "blocksparse_num_local_blocks": 16,
+      "blocksparse_triton_kernel_block_size": 64, "blocksparse_vert_stride": 8,
+      "bos_token_id": 100257, "dense_attention_every_n_layers": 2, "embedding_dropout_prob": 0.1,
+      "eos_token_id": 100257, "ff_dim_multiplier": null, "ff_intermediate_size": 14336,
+      "ffn_dropout_prob": 0.1, "gegelu_limit": 20.0, "gegelu_pad_to_256": true,
+      "hidden_act": "gegelu", "hidden_size": 4096, "initializer_range": 0.02,
+      "layer_norm_epsilon": 1e-05, "max_position_embeddings": 8192, "model_type": "phi3small",
+      "mup_attn_multiplier": 1.0, "mup_embedding_multiplier": 10.0, "mup_use_scaling": true,
+      "mup_width_multiplier": 8.0, "num_attention_heads": 32, "num_hidden_layers": 32,
+      "num_key_value_heads": 8, "pad_sequence_to_multiple_of_64": true,
+      "reorder_and_upcast_attn": false, "rope_embedding_base": 1000000,
+      "rope_position_scale": 1.0, "torch_dtype": "bfloat16", "transformers_version": "4.38.1",
+      "use_cache": true, "vocab_size": 100352})"));
+  ASSERT_OK_AND_ASSIGN(const ModelSpec model, ModelFromProto(import.model));
+  EXPECT_EQ(model.parameter_count(), 411'041'792 + int64_t{32} * 218'163'200 + 8'192);
+  EXPECT_EQ(model.parameter_count(), 7'392'272'384);
+  EXPECT_EQ(model.layer_count(), 34);
+  // Every second layer has sparse attention, which no layer kind says.
+  EXPECT_THAT(import.notes,
+              Contains(HasSubstr("blocksparse_block_size: attention is priced over")));
+}
+
 TEST(ImportHuggingFace, TakesTheSequenceLengthOfTheFlagOrSaysWhatItTook) {
   const char config[] = R"({"model_type": "qwen2", "hidden_size": 3584, "num_hidden_layers": 28,
       "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944,

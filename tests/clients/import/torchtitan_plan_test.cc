@@ -190,6 +190,30 @@ TEST(ImportTorchtitanPlan, RefusesWithFileSettingAndRule) {
                        HasSubstr("gives `parallelism.tensor_parallel_degree` no literal value")));
 }
 
+// Release 0.3.0 gathers keys and values, as earlier ones did by default; those could pass them on.
+TEST(ImportTorchtitanPlan, ReadsHowRanksShareTokens) {
+  const auto read = [](const std::string& lines) {
+    return Read("run.toml", absl::StrCat("[training]\nseq_len = 1024\n[activation_checkpoint]\n"
+                                         "mode = \"none\"\n[parallelism]\n",
+                                         "fsdp_reshard_after_forward = \"always\"\n", lines));
+  };
+  const auto kind_of = [](const TorchtitanPlanImport& import) {
+    return import.plan.stages[0].layer_runs[0].strategy.context_kind;
+  };
+  const std::string four = "context_parallel_degree = 4\ncontext_parallel_rotate_method = ";
+  ASSERT_OK_AND_ASSIGN(const auto silent, read("context_parallel_degree = 4\n"));
+  EXPECT_EQ(kind_of(silent), ContextKind::kAllGather);
+  ASSERT_OK_AND_ASSIGN(const auto gathered, read(four + "\"allgather\"\n"));
+  EXPECT_EQ(kind_of(gathered), ContextKind::kAllGather);
+  ASSERT_OK_AND_ASSIGN(const auto ring, read(four + "\"alltoall\"\n"));
+  EXPECT_EQ(kind_of(ring), ContextKind::kRing);
+  ASSERT_OK_AND_ASSIGN(const auto none, read("context_parallel_rotate_method = \"alltoall\"\n"));
+  EXPECT_EQ(kind_of(none), ContextKind::kRing);
+  EXPECT_THAT(read(four + "\"ring\"\n"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("is `ring`, and is allgather or alltoall")));
+}
+
 // No code is run, so a choice that only some runs make is not known.
 TEST(ImportTorchtitanPlan, RefusesChoicesThatOnlySomeRunsMake) {
   const auto read = [](const std::string& choice) {

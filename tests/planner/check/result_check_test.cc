@@ -332,7 +332,8 @@ TEST(CheckDeclaredSpace, KnowsWhichSplitsATargetCombines) {
   EXPECT_THAT(check(Target::kDeepSpeed, 2, split), refused("split beside a pipeline"));
 }
 
-// torchtitan shards parameters in one stage, and something beside rings and spread experts;
+// torchtitan gathers keys and values, and shards parameters in one stage and something beside that
+// and spread experts;
 // PyTorch alone moves no tokens to experts.
 TEST(CheckDeclaredSpace, KnowsWhatTorchtitanAndFsdp2Run) {
   EstimatedOptions options;
@@ -357,6 +358,9 @@ TEST(CheckDeclaredSpace, KnowsWhatTorchtitanAndFsdp2Run) {
   plan = {.pipeline_parallel_degree = 2,
           .strategy = {.data_parallel_degree = 2, .context_parallel_degree = 2}};
   EXPECT_OK(check(Target::kFsdp2, plan));
+  EXPECT_THAT(check(Target::kTorchtitan, plan), refused("shares tokens in another way"));
+  plan.strategy.context_kind = ContextKind::kAllGather;
+  EXPECT_THAT(check(Target::kFsdp2, plan), refused("shares tokens in another way"));
   EXPECT_THAT(check(Target::kTorchtitan, plan), refused("nothing beside context parallelism"));
   plan.strategy.sharding_level = ShardingLevel::kOptimizer;
   EXPECT_OK(check(Target::kTorchtitan, plan));

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -340,7 +342,6 @@ TEST(StrategySpace, OfTorchtitanShardsParametersOrInAPipelineStates) {
   const StrategySpace space(problem, costs);
   std::set<ShardingLevel> of_one_stage, of_two, of_rings;
   for (const Strategy& strategy : space.Strategies(1, 1, 8)) {
-    EXPECT_EQ(strategy.context_kind, ContextKind::kRing);
     of_one_stage.insert(strategy.sharding_level);
   }
   for (const Strategy& strategy : space.Strategies(1, 2, 8)) {
@@ -350,6 +351,24 @@ TEST(StrategySpace, OfTorchtitanShardsParametersOrInAPipelineStates) {
   EXPECT_THAT(of_one_stage, ElementsAre(ShardingLevel::kParameters));
   EXPECT_THAT(of_two, ElementsAre(ShardingLevel::kNone, ShardingLevel::kOptimizer));
   EXPECT_THAT(of_rings, ElementsAre(ShardingLevel::kOptimizer));
+}
+
+TEST(StrategySpace, OfTorchtitanGathersKeysAndValues) {
+  EstimatedOptions options = Small(8);
+  options.tied_embedding = false;
+  std::map<Target, std::set<std::pair<bool, ContextKind>>> kinds;
+  for (const Target target : {Target::kTorchtitan, Target::kAccelerate}) {
+    options.rules.target = target;
+    const PlanningProblem problem = EstimatedProblem(options);
+    const CostModel costs = *CostModel::Create(problem);
+    for (const Strategy& strategy : StrategySpace(problem, costs).Strategies(1, 1, 8)) {
+      kinds[target].insert({strategy.context_parallel_degree > 1, strategy.context_kind});
+    }
+  }
+  EXPECT_THAT(kinds[Target::kTorchtitan], ElementsAre(std::pair(false, ContextKind::kRing),
+                                                      std::pair(true, ContextKind::kAllGather)));
+  EXPECT_THAT(kinds[Target::kAccelerate], ElementsAre(std::pair(false, ContextKind::kRing),
+                                                      std::pair(true, ContextKind::kRing)));
 }
 
 TEST(StrategySpace, OfTorchtitanHasOneStageWithATiedTable) {
