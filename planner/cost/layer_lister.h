@@ -86,7 +86,8 @@ class LayerLister {
                         QuantisationReads(), random_count);
   }
 
-  // Adds them for the input of a linear map and for the gradient of its output, of so many elements.
+  // Adds them for the input of a linear map and for the gradient of its output, of so many
+  // elements.
   void QuantiseBoth(double inputs, double gradients);
 
   // The way tensor parallelism splits the weights of a linear map. If by columns, the gradient of
