@@ -93,6 +93,8 @@ void AgentCall::OnDone() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     done_ = true;
+    // Else each stream that ends would leave its alarm for a while.
+    for (const AlarmThread::Alarm& alarm : cancel_alarms_) rpc_.alarms.Remove(alarm);
   }
   // The core may hold this object for a moment after the server is gone.
   call_.reset();
@@ -146,12 +148,12 @@ void AgentCall::Revoke(const absl::Status& status) {
 void AgentCall::CancelLater() {
   // The server, and with it the thread of the alarms, may be gone.
   if (done_) return;
-  rpc_.alarms.Set(rpc_.max_stream_silence, [weak = weak_from_this()] {
+  cancel_alarms_.push_back(rpc_.alarms.Set(rpc_.max_stream_silence, [weak = weak_from_this()] {
     const auto held = weak.lock();
     if (held == nullptr) return;
     const std::lock_guard<std::mutex> lock(held->mutex_);
     if (!held->done_) held->server_context_.TryCancel();
-  });
+  }));
 }
 
 void AgentCall::Flush() {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "parplan/v1/agent_service.pb.h"
@@ -84,6 +85,8 @@ class AgentCall final
   // end before it is back.
   bool taking_first_ = false;
   std::optional<absl::Status> end_;
+  // At most two: for the end, and for that of the credential.
+  std::vector<AlarmThread::Alarm> cancel_alarms_;
 
   std::shared_ptr<AgentCall> self_;
 };
