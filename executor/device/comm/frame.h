@@ -26,9 +26,8 @@ enum class FrameKind : uint8_t {
   // The server accepts the rank. `number`: one more than the rank that serves the rendezvous, 0 if
   // none does; `value`: the host of that rank.
   kWelcome = 2,
-  // The server refuses the rank: the reason in `value`. Or a rank the challenge of a server that
-  // does
-  // not know the token; all other fields are then empty.
+  // The server refuses the rank: the reason in `value`. Or a rank refuses the challenge of a
+  // listener that does not know the token; all other fields are then empty.
   kRefused = 3,
   // A rank publishes a fact that never changes: `key` and `value`.
   kSet = 4,
@@ -54,8 +53,7 @@ enum class FrameKind : uint8_t {
   // The answer to kHello. `key`: the nonce of the listener; `value`: its proof (handshake.h).
   kChallenge = 13,
   // The answer to kChallenge. `key`: the proof of the caller; `value`: between two ranks the name
-  // of
-  // which kHello has the digest.
+  // of which kHello has the digest.
   kProof = 14,
 };
 

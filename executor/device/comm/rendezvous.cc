@@ -66,8 +66,14 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(RendezvousJoin join
     return absl::InvalidArgumentError(
         absl::StrCat(join.address, " does not answer as a rendezvous"));
   }
-  PARPLAN_RETURN_IF_ERROR(proven);
-  PARPLAN_ASSIGN_OR_RETURN(Frame answer, ReadFrame(socket, deadline));
+  const auto without_answer = [&join](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat("rank ", join.rank, " cannot join at ",
+                                                    join.address, ": ", status.message()));
+  };
+  if (!proven.ok()) return without_answer(proven);
+  absl::StatusOr<Frame> arrived = ReadFrame(socket, deadline);
+  if (!arrived.ok()) return without_answer(arrived.status());
+  Frame answer = *std::move(arrived);
   if (answer.kind == FrameKind::kRefused) {
     return absl::PermissionDeniedError(absl::StrCat(
         "the rendezvous at ", join.address, " refuses rank ", join.rank, ": ", answer.value));
