@@ -126,6 +126,7 @@ bool Answers(const v1::Plan& issued, const PlanQuestion& question) {
          payload.calibration_digest() == question.calibration_digest &&
          payload.runtime_id() == question.options.rules.runtime.runtime_id &&
          payload.planner() == question.options.planner && payload.planner_version() == kVersion &&
+         question.problem.AllowsGlobalBatchSize(payload.global_batch_size()) &&
          issued.spec().global_batch_size() == question.spec.global_batch_size();
 }
 

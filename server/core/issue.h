@@ -54,8 +54,9 @@ absl::StatusOr<UnsignedAnswer> AnswerAgain(const PlanQuestion& question, const v
                                            const std::string& name, absl::Time issue_time);
 
 // Returns whether what a stored plan signs agrees with the question as far as it says: model,
-// nodes, measurements, data sheets, calibration, runtime, planner, release and batch. The rules of
-// the search are not signed.
+// nodes, measurements, data sheets, calibration, runtime, planner, release, and a batch of those
+// that are asked for; and its spec, which is not signed, with the batch of the question. The rules
+// of the search are not signed either.
 bool Answers(const v1::Plan& issued, const PlanQuestion& question);
 
 // Names the newest plan of its job as the plan that this one supersedes if both are for the same

@@ -375,6 +375,12 @@ absl::StatusOr<SharedPlan> PlanCore::Issue(const PlanQuestion& question,
   const std::lock_guard<std::mutex> lock(
       issue_mutexes_[std::hash<std::string>()(serial_key) % issue_mutexes_.size()]);
   for (int attempt = 1; attempt <= kMaxIssueAttempts; ++attempt) {
+    // Another call with this request_id may have ended meanwhile. Before the quotas, which its plan
+    // may have used up, and before anything is signed.
+    PARPLAN_ASSIGN_OR_RETURN(SharedPlan first,
+                             FindRetried(question.cluster, question.caller->owner(),
+                                         question.request_id, question.job_id, question.spec));
+    if (first != nullptr) return first;
     // Before the look at the store: if another server answers the same question for the job after
     // that look, the number is taken, and the next attempt sees that answer.
     PARPLAN_ASSIGN_OR_RETURN(const std::optional<Place> place, FindPlace(question));

@@ -60,6 +60,21 @@ TEST_F(FoundPlans, ARetryWhileTheFirstCallSearchesGetsItsPlanWhateverItsTimeToLi
   EXPECT_EQ((*Ask(shorter))->name(), plan->name()) << "as a retry after the first call gets";
 }
 
+// The plan of the first call uses up the quota, and no quota is asked for it again.
+TEST_F(FoundPlans, ARetryWhileTheFirstCallSearchesNeedsNoQuotaOfItsOwn) {
+  limits.identity_quota.plan_count = 1;
+  StartMeasured();
+  planner.is_open = false;
+  auto first = AskLater(NamedQuestion(), Call());
+  v1::CreatePlanRequest shorter = NamedQuestion();
+  shorter.mutable_time_to_live()->set_seconds(3600);
+  auto retry = AskLater(shorter, Call());
+  planner.is_open = true;
+  ASSERT_OK_AND_ASSIGN(const SharedPlan plan, first.get());
+  ASSERT_OK_AND_ASSIGN(const SharedPlan again, retry.get());
+  EXPECT_EQ(again->name(), plan->name());
+}
+
 TEST_F(FoundPlans, AnotherQuestionWhileTheFirstCallSearchesIsRefused) {
   StartMeasured();
   planner.is_open = false;
