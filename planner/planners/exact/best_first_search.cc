@@ -57,8 +57,8 @@ bool IsSteady(const PipelineCandidate& candidate) {
 
 }  // namespace
 
-bool BestFirstSearch::List() {
-  CandidateList list = ListCandidates(space_, costs_, meter_);
+bool BestFirstSearch::List(LeastTimesMemo& memo) {
+  CandidateList list = ListCandidates(space_, costs_, meter_, memo);
   candidates_ = std::move(list.candidates);
   if (SearchesUnevenApart(space_)) uneven_ = std::move(list.uneven);
   grouped_ = std::move(list.grouped);
@@ -66,8 +66,13 @@ bool BestFirstSearch::List() {
   return listed_all_;
 }
 
-bool BestFirstSearch::ListUneven() {
-  CandidateList list = ListCandidates(space_, costs_, meter_);
+bool BestFirstSearch::List() {
+  LeastTimesMemo memo;
+  return List(memo);
+}
+
+bool BestFirstSearch::ListUneven(LeastTimesMemo& memo) {
+  CandidateList list = ListCandidates(space_, costs_, meter_, memo);
   uneven_ = std::move(list.uneven);
   listed_all_ = list.complete;
   return listed_all_;
@@ -230,6 +235,7 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
   for (size_t index = 0; index < uneven_.size(); ++index) queue.Put(index);
   int looked_count = 0;
   std::set<TableCache::Key> tables;
+  std::map<TableCache::Key, Seconds> steady;
   while (!queue.empty() && meter_.ShouldContinue()) {
     ExactCandidate& candidate = uneven_[queue.first()];
     // A candidate already searched cannot be bounded better, so neither can the whole.
@@ -246,9 +252,14 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
     const size_t index = queue.first();
     queue.Pop();
     candidate.state = ExactCandidate::State::kSearched;
-    if (!table.usable()) {
-      candidate.bound = Seconds::Infinite();
-    } else {
+    const Seconds steady_bound = table.usable()
+                                     ? UnevenBoundOfTable(key, steady) *
+                                           static_cast<double>(candidate.pipeline.micro_batch_count)
+                                     : Seconds::Infinite();
+    candidate.bound = std::max(candidate.bound, steady_bound);
+    // A candidate that this bound closes is not simulated and does not count for `max_looked`. The
+    // wanted gap is left out, as in `SearchUnevenStages`.
+    if (candidate.bound_per_sample() < WantedPerSample() * (1.0 - kProofTolerance)) {
       const int64_t max_looks =
           looked_count < limits.max_looked ? limits.max_looks_of_candidate : 0;
       int64_t looks_left = max_looks;
@@ -262,6 +273,25 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
     }
     if (limits.ends_with_bound) queue.Put(index);
   }
+}
+
+Seconds BestFirstSearch::UnevenBoundOfTable(const TableCache::Key& key,
+                                            std::map<TableCache::Key, Seconds>& steady) const {
+  const auto [known, is_new] = steady.try_emplace(key);
+  if (!is_new) return known->second;
+  // All of them count, open or not, so that it does not depend on the cutoff which have this bound.
+  const auto count = std::count_if(uneven_.begin(), uneven_.end(), [&](const auto& candidate) {
+    return TableCache::KeyOf(candidate.pipeline) == key;
+  });
+  if (count < kFewestInGroup) return Seconds();
+  // The bounds are cheap, and states count candidates, so they have no limit of states.
+  SearchControl control = control_;
+  control.max_state_count = 0;
+  SearchMeter meter(control);
+  const Seconds bound = UnevenSteadyBound(
+      space_, costs_, tables_.At(key), WantedPerSample() * static_cast<double>(key.second), meter);
+  if (!meter.stopped()) known->second = bound;
+  return known->second;
 }
 
 void BestFirstSearch::SearchGroups() {

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -66,11 +67,14 @@ class BestFirstSearch {
         wanted_(wanted),
         plans_(wanted) {}
 
-  // Lists and bounds all candidates. Returns false if a limit ended it.
+  // Lists and bounds all candidates. Returns false if a limit ended it. `memo` is that of
+  // `ListCandidates`.
+  bool List(LeastTimesMemo& memo);
+  // The same with a memo of its own.
   bool List();
   // Lists only candidates of interleaved plans with partitions that are not listed, for `RunUneven`
   // instead of `Run`.
-  bool ListUneven();
+  bool ListUneven(LeastTimesMemo& memo);
   // Replaces `List`: takes the candidates as another search listed them, or those of a search with
   // more memory, whose bounds hold here too.
   void Take(CandidateList list);
@@ -208,6 +212,10 @@ class BestFirstSearch {
   // Bounds and searches interleaved plans with partitions that are not listed, the candidate of the
   // least bound first, until a limit is reached.
   void SearchUneven(const UnevenLimits& limits);
+  // Returns `UnevenSteadyBound` of a usable table of `uneven_`, computed once for all candidates in
+  // `steady`. 0 if fewer than `kFewestInGroup` candidates share the table.
+  Seconds UnevenBoundOfTable(const TableCache::Key& key,
+                             std::map<TableCache::Key, Seconds>& steady) const;
   // Returns the limits of `Run`.
   UnevenLimits LimitsOfRun() const;
   // Searches such plans before the rest, for a plan that closes other candidates. It looks at the

@@ -104,7 +104,8 @@ class BlockSearch {
         overhead_(costs.step_overhead().value()) {}
 
   Seconds Run() {
-    const CandidateList list = ListCandidates(space_, costs_, meter_);
+    LeastTimesMemo memo;
+    const CandidateList list = ListCandidates(space_, costs_, meter_, memo);
     if (!list.complete) return Seconds();
     for (const ExactCandidate& candidate : list.candidates) {
       // Candidates come in the order of these bounds, which hold without recomputation too.

@@ -118,8 +118,8 @@ bool TableCache::Prepare(const StrategySpace& space, const CostModel& costs, std
   return !was_stopped;
 }
 
-CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
-                             SearchMeter& meter) {
+CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs, SearchMeter& meter,
+                             LeastTimesMemo& memo) {
   CandidateList list;
   for (const int64_t batch : space.problem().GlobalBatchSizes()) {
     const std::vector<int64_t> counts = space.MicroBatchCounts(batch);
@@ -151,7 +151,7 @@ CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   std::vector<LeastTimes> least(keys.size());
   // Most of what one candidate needs was computed for others.
-  LeastTimesFinder finder(space.problem(), costs, space);
+  LeastTimesFinder finder(space.problem(), costs, space, memo);
   const auto definition_count =
       static_cast<int64_t>(space.problem().model().layer_definitions().size());
   CandidateList incomplete;

@@ -102,9 +102,9 @@ struct CandidateList {
 // Lists the candidates in which every layer definition has at least one strategy. If only one plan
 // is wanted, candidates of one stage are dropped for whose plans one with more micro-batches of the
 // same size has a plan at least as good. Returns empty lists, with `complete` false, when `meter`
-// stops.
-CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs,
-                             SearchMeter& meter);
+// stops. Takes times that other searches of the question have found from `memo`, and adds its own.
+CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs, SearchMeter& meter,
+                             LeastTimesMemo& memo);
 
 // Returns plans that fit, from methods that take little time for any problem: the grids of
 // `megatron` and `fsdp-best`, and `galvatron-bmw`. If the batch may vary, for the smallest and the

@@ -143,7 +143,7 @@ bool ListOnce(BestFirstSearch& search, SharedKnowledge& known) {
     search.Take(list->second);
     return true;
   }
-  if (!search.List()) return false;
+  if (!search.List(known.least_times)) return false;
   known.lists.emplace(dimensions, search.list());
   return true;
 }
@@ -174,7 +174,7 @@ void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
       list != known.one_strategy_lists.end()) {
     one.Take(list->second);
   } else {
-    if (!one.ListUneven()) return;
+    if (!one.ListUneven(known.least_times)) return;
     known.one_strategy_lists.emplace(list_key, one.list());
   }
   one.set_ceiling(search.ceiling());

@@ -17,6 +17,7 @@
 #include "planner/planners/exact/nested_spaces.h"
 #include "planner/planners/exact/visit_cache.h"
 #include "planner/search/base/search_meter.h"
+#include "planner/search/space/option_table.h"
 
 namespace parplan {
 
@@ -30,6 +31,8 @@ struct SharedKnowledge {
   // Candidates as they are listed, by the dimensions.
   std::map<std::string, CandidateList> lists;
   std::map<std::string, CandidateList> one_strategy_lists;
+  // Times of strategies, for all lists.
+  LeastTimesMemo least_times;
   // The visits of candidates, and the usable memory for which they were made.
   VisitCache visits;
   Bytes memory_of_visits;

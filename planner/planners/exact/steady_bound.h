@@ -34,6 +34,11 @@ namespace parplan {
 Seconds SteadyBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                     Schedule schedule, Seconds cutoff, SearchMeter& meter);
 
+// Returns the same for interleaved plans of the partitions that are not listed
+// (`UnlistedVirtualStageCounts`); `cutoff` if there are none.
+Seconds UnevenSteadyBound(const StrategySpace& space, const CostModel& costs,
+                          const OptionTable& table, Seconds cutoff, SearchMeter& meter);
+
 }  // namespace parplan
 
 #endif  // PARPLAN_PLANNER_PLANNERS_EXACT_STEADY_BOUND_H_

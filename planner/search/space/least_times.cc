@@ -19,7 +19,9 @@ constexpr LayerPricing::Passes kUnknown = {Seconds::Of(-1.0), Seconds::Of(-1.0)}
 LeastTimes LeastTimesOf(const PlanningProblem& problem, const CostModel& costs,
                         const StrategySpace& space, int pipeline_parallel_degree,
                         int64_t micro_batch_size) {
-  return LeastTimesFinder(problem, costs, space).Find(pipeline_parallel_degree, micro_batch_size);
+  LeastTimesMemo memo;
+  return LeastTimesFinder(problem, costs, space, memo)
+      .Find(pipeline_parallel_degree, micro_batch_size);
 }
 
 // `Work` leaves out the sharding and recomputation that bare strategies lack, sequence parallelism,
@@ -32,15 +34,16 @@ std::vector<LeastTimesFinder::NumberedStrategy> LeastTimesFinder::StrategiesOf(
   std::vector<NumberedStrategy> strategies;
   for (const Strategy& strategy :
        space_.BareStrategies(definition, pipeline_parallel_degree, micro_batch_size)) {
-    const Work work = {.samples = micro_batch_size / strategy.data_parallel_degree,
-                       .tensor_parallel_degree = strategy.tensor_parallel_degree,
-                       .context_parallel_degree = strategy.context_parallel_degree,
-                       .expert_parallel_degree = strategy.expert_parallel_degree,
-                       .expert_tensor_parallel_degree = strategy.expert_tensor_parallel_degree,
-                       .context_kind = strategy.context_kind,
-                       .tensor_stride = strategy.tensor_stride()};
-    const int number = static_cast<int>(works_.size());
-    strategies.push_back({strategy, works_.try_emplace(work, number).first->second});
+    const LeastTimesMemo::Work work = {
+        .samples = micro_batch_size / strategy.data_parallel_degree,
+        .tensor_parallel_degree = strategy.tensor_parallel_degree,
+        .context_parallel_degree = strategy.context_parallel_degree,
+        .expert_parallel_degree = strategy.expert_parallel_degree,
+        .expert_tensor_parallel_degree = strategy.expert_tensor_parallel_degree,
+        .context_kind = strategy.context_kind,
+        .tensor_stride = strategy.tensor_stride()};
+    const int number = static_cast<int>(memo_.works_.size());
+    strategies.push_back({strategy, memo_.works_.try_emplace(work, number).first->second});
   }
   return strategies;
 }
@@ -52,7 +55,7 @@ LeastTimes LeastTimesFinder::Find(int pipeline_parallel_degree, int64_t micro_ba
   least.forward.assign(count, Seconds::Infinite());
   least.backward.assign(count, Seconds::Infinite());
   least.forward_and_backward.assign(count, Seconds::Infinite());
-  passes_.resize(count);
+  memo_.passes_.resize(count);
   // [first definition with the same bare strategies] those strategies.
   std::map<int, std::vector<NumberedStrategy>> strategies;
   for (const ModelLayerRun& run : model.layer_runs()) {
@@ -62,8 +65,8 @@ LeastTimes LeastTimesFinder::Find(int pipeline_parallel_degree, int64_t micro_ba
     if (is_new) {
       listed->second = StrategiesOf(definition, pipeline_parallel_degree, micro_batch_size);
     }
-    std::vector<LayerPricing::Passes>& passes_of_work = passes_[definition];
-    passes_of_work.resize(works_.size(), kUnknown);
+    std::vector<LayerPricing::Passes>& passes_of_work = memo_.passes_[definition];
+    passes_of_work.resize(memo_.works_.size(), kUnknown);
     std::optional<LayerPricing> pricing;
     for (const auto& [strategy, work] : listed->second) {
       LayerPricing::Passes& passes = passes_of_work[work];

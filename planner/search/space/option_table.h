@@ -256,19 +256,12 @@ LeastTimes LeastTimesOf(const PlanningProblem& problem, const CostModel& costs,
                         const StrategySpace& space, int pipeline_parallel_degree,
                         int64_t micro_batch_size);
 
-// Answers `LeastTimesOf` for many pipeline degrees and micro-batch sizes. Remembers the times of
-// strategies that give a rank the same work; most do. The arguments must outlive it. Not
-// thread-safe.
-class LeastTimesFinder {
- public:
-  LeastTimesFinder(const PlanningProblem& problem, const CostModel& costs,
-                   const StrategySpace& space)
-      : problem_(problem), costs_(costs), space_(space) {}
-
-  // Returns what `LeastTimesOf` returns for these numbers.
-  LeastTimes Find(int pipeline_parallel_degree, int64_t micro_batch_size);
-
+// The times of strategies that `LeastTimesFinder`s of one cost model have met. Strategies that give
+// a rank the same work share them; most do. They depend neither on the dimensions of a space nor on
+// the memory, so searches of the spaces of one question share a memo. Not thread-safe.
+class LeastTimesMemo {
  private:
+  friend class LeastTimesFinder;
   // Everything the time of a layer under a bare strategy depends on.
   struct Work {
     int64_t samples = 0;
@@ -289,6 +282,27 @@ class LeastTimesFinder {
     }
     friend bool operator==(const Work&, const Work&) = default;
   };
+
+  // Number of each work, in the order in which works were met.
+  absl::flat_hash_map<Work, int> works_;
+  // [definition][work] pass times, negative until computed; rows may be shorter than the number of
+  // works.
+  std::vector<std::vector<LayerPricing::Passes>> passes_;
+};
+
+// Answers `LeastTimesOf` for many pipeline degrees and micro-batch sizes. The arguments must
+// outlive it. Not thread-safe.
+class LeastTimesFinder {
+ public:
+  // All problems with which `memo` is used must differ in dimensions and memory only.
+  LeastTimesFinder(const PlanningProblem& problem, const CostModel& costs,
+                   const StrategySpace& space, LeastTimesMemo& memo)
+      : problem_(problem), costs_(costs), space_(space), memo_(memo) {}
+
+  // Returns what `LeastTimesOf` returns for these numbers.
+  LeastTimes Find(int pipeline_parallel_degree, int64_t micro_batch_size);
+
+ private:
   // A strategy that several definitions have, with the number of its work.
   struct NumberedStrategy {
     Strategy strategy;
@@ -301,11 +315,7 @@ class LeastTimesFinder {
   const PlanningProblem& problem_;
   const CostModel& costs_;
   const StrategySpace& space_;
-  // Number of each work, in the order in which works were met.
-  absl::flat_hash_map<Work, int> works_;
-  // [definition][work] pass times, negative until computed; rows may be shorter than the number of
-  // works.
-  std::vector<std::vector<LayerPricing::Passes>> passes_;
+  LeastTimesMemo& memo_;
 };
 
 }  // namespace parplan

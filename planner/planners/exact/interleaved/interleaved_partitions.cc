@@ -101,27 +101,39 @@ void AddAllPartitions(int left, int stage_count, std::vector<int>& begun,
   }
 }
 
+// Returns the largest number of virtual stages per device that plans of the space have, 0 if it has
+// no interleaved plans of the degree.
+int MostVirtualStages(const StrategySpace& space, int pipeline_parallel_degree) {
+  const PlanningProblem& problem = space.problem();
+  const std::optional<Schedule> wanted = problem.rules().schedule;
+  if (pipeline_parallel_degree < 2 ||
+      (wanted.has_value() && !TraitsOf(*wanted).has_virtual_stages) ||
+      !space.dimensions().has(SearchDimension::kInterleaved)) {
+    return 0;
+  }
+  return std::min(problem.model().layer_count() / pipeline_parallel_degree,
+                  space.target().most_virtual_stages);
+}
+
+bool ListsAll(int layer_count, int stage_count) {
+  return PartitionCount(layer_count, stage_count) <= kMaxListed;
+}
+
 }  // namespace
 
 InterleavedPartitions InterleavedPartitionsOf(const StrategySpace& space,
                                               int pipeline_parallel_degree) {
-  const PlanningProblem& problem = space.problem();
-  const std::optional<Schedule> wanted = problem.rules().schedule;
   InterleavedPartitions partitions;
-  if (pipeline_parallel_degree < 2 ||
-      (wanted.has_value() && !TraitsOf(*wanted).has_virtual_stages) ||
-      !space.dimensions().has(SearchDimension::kInterleaved)) {
-    return partitions;
-  }
-  const TransformerLayers layers = TransformerLayersOf(problem.model());
-  const int layer_count = problem.model().layer_count();
+  const int most = MostVirtualStages(space, pipeline_parallel_degree);
+  if (most < 2) return partitions;
+  const ModelSpec& model = space.problem().model();
+  const TransformerLayers layers = TransformerLayersOf(model);
+  const int layer_count = model.layer_count();
   const bool is_uneven = space.dimensions().has(SearchDimension::kUnevenStages);
-  const int most =
-      std::min(layer_count / pipeline_parallel_degree, space.target().most_virtual_stages);
   for (int count = 2; count <= most; ++count) {
     const int stage_count = count * pipeline_parallel_degree;
     std::vector<std::vector<int>> listed;
-    if (is_uneven && PartitionCount(layer_count, stage_count) <= kMaxListed) {
+    if (is_uneven && ListsAll(layer_count, stage_count)) {
       std::vector<int> begun;
       AddAllPartitions(layer_count, stage_count, begun, listed);
     } else {
@@ -131,6 +143,18 @@ InterleavedPartitions InterleavedPartitionsOf(const StrategySpace& space,
     for (std::vector<int>& each : listed) partitions.listed.push_back({count, std::move(each)});
   }
   return partitions;
+}
+
+std::vector<int> UnlistedVirtualStageCounts(const StrategySpace& space,
+                                            int pipeline_parallel_degree) {
+  std::vector<int> counts;
+  if (!space.dimensions().has(SearchDimension::kUnevenStages)) return counts;
+  const int layer_count = space.problem().model().layer_count();
+  const int most = MostVirtualStages(space, pipeline_parallel_degree);
+  for (int count = 2; count <= most; ++count) {
+    if (!ListsAll(layer_count, count * pipeline_parallel_degree)) counts.push_back(count);
+  }
+  return counts;
 }
 
 bool SearchesUnevenApart(const StrategySpace& space) {

@@ -45,6 +45,10 @@ struct InterleavedPartitions {
 InterleavedPartitions InterleavedPartitionsOf(const StrategySpace& space,
                                               int pipeline_parallel_degree);
 
+// Returns `InterleavedPartitionsOf(...).unlisted` without listing the others.
+std::vector<int> UnlistedVirtualStageCounts(const StrategySpace& space,
+                                            int pipeline_parallel_degree);
+
 // Returns whether plans of partitions that are not listed are searched apart from all others, at
 // the end of a search: where layers have strategies of their own, such plans are hardly ever the
 // fastest, and their weak bounds would keep candidates open. Where all layers have one strategy

@@ -79,6 +79,7 @@ Seconds LeastBound(const StrategySpace& space, const CostModel& costs, const Opt
     if (!masked.usable) continue;
     bound =
         LeastUnevenBound(setting, masked, uneven, partitions.unlisted, micro_batch_count, bound);
+    if (partitions.listed.empty()) continue;
     const LayerMenus menus(setting, mask, meter);
     for (const InterleavedPartition& partition : partitions.listed) {
       // Relaxations of many stages take a millisecond each.
@@ -165,12 +166,11 @@ Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& cost
 }
 
 Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& costs,
-                               const OptionTable& table, int64_t micro_batch_count, Seconds cutoff,
-                               SearchMeter& meter) {
+                               const OptionTable& table, const InterleavedPartitions& partitions,
+                               int64_t micro_batch_count, Seconds cutoff, SearchMeter& meter) {
   const int depth = table.pipeline_parallel_degree();
   const PipelineCandidate fewest = {.micro_batch_count = depth, .pipeline_parallel_degree = depth};
-  return LeastBound(space, costs, table, fewest, SearchedPartitionsOf(space, depth),
-                    micro_batch_count, cutoff, meter);
+  return LeastBound(space, costs, table, fewest, partitions, micro_batch_count, cutoff, meter);
 }
 
 PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& costs,
@@ -254,7 +254,7 @@ PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& 
   PipelineOutcome outcome;
   outcome.bound = cutoff;
   const std::vector<int> counts =
-      InterleavedPartitionsOf(space, candidate.pipeline_parallel_degree).unlisted;
+      UnlistedVirtualStageCounts(space, candidate.pipeline_parallel_degree);
   if (counts.empty()) return outcome;
   const PipelineSetting setting = SettingOf(space, costs, table, candidate);
   InterleavedFinds finds = {cutoff, PlanList(wanted), kMaxChoices * meter.effort(),

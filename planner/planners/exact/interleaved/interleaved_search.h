@@ -64,20 +64,21 @@ class InterleavedBounds {
 
 // Returns a lower bound of the step of the candidate's plans that fit, or `cutoff` if that is less;
 // here and in all functions below, both include the overhead of a step. Leaves out partitions that
-// the space searches apart, as `InterleavedSteadyBound` does. Tries each option of the definition
+// the space searches apart. Tries each option of the definition
 // with most layers, with the least time and memory of the others. Infinite if memory never suffices
 // and `cutoff` is infinite. 0 if the meter stopped. REQUIRES, unchecked: as `SearchInterleaved`.
 Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds cutoff, SearchMeter& meter);
 
-// Returns the same for steps of `micro_batch_count` micro-batches, even beyond the space's limit of
-// passes, with the memory that the smallest number needs, which is the pipeline degree. More
-// micro-batches need no less: at each moment of the first backward passes of all chunks, which are
-// the moments that count, at least as many forward passes have run.
+// Returns the same for some partitions of the degree of `table` and steps of `micro_batch_count`
+// micro-batches, even beyond the space's limit of passes, with the memory that the smallest number
+// needs, which is the pipeline degree. More micro-batches need no less: at each moment of the first
+// backward passes of all chunks, which are the moments that count, at least as many forward passes
+// have run.
 Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& costs,
-                               const OptionTable& table, int64_t micro_batch_count, Seconds cutoff,
-                               SearchMeter& meter);
+                               const OptionTable& table, const InterleavedPartitions& partitions,
+                               int64_t micro_batch_count, Seconds cutoff, SearchMeter& meter);
 
 // Searches as `SearchPipeline` does, over all numbers of virtual stages, except for partitions that
 // the space searches apart. The outcome is not exact if the limits of one candidate, which grow

@@ -7,8 +7,10 @@
 #include <limits>
 
 #include "planner/cost/cost_model.h"
+#include "planner/planners/exact/interleaved/interleaved_partitions.h"
 #include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/pipeline/pipeline_search.h"
+#include "tests/support/large_problem.h"
 #include "tests/support/random_problem.h"
 
 namespace parplan {
@@ -81,6 +83,57 @@ TEST_P(SteadyBoundTest, IsNoMoreThanAnyStepTakesPerMicroBatch) {
   }
   EXPECT_GT(steps.found, 30);
   EXPECT_GT(steps.close, steps.found / 10);
+}
+
+// The same for partitions that are not listed: no plan of them that a search finds, with any number
+// of micro-batches, takes less per micro-batch.
+TEST(UnevenSteadyBound, IsNoMoreThanAnyStepTakesPerMicroBatch) {
+  int found_count = 0;
+  int close_count = 0;
+  int none_count = 0;
+  for (uint64_t seed = 1; seed <= 16; ++seed) {
+    LargeOptions options =
+        RandomLargeOptions(seed, /*max_layer_count=*/16, /*max_device_count=*/16);
+    // Tight memory in two of three.
+    const int64_t gibibytes[] = {80, 16, 8};
+    options.device_memory = Bytes::Of(gibibytes[seed % 3] << 30);
+    const PlanningProblem problem = LargeProblem(options);
+    const CostModel costs = *CostModel::Create(problem);
+    const StrategySpace space(problem, costs);
+    const SearchControl control;
+    SearchMeter meter(control);
+    for (const int depth : space.PipelineDegrees()) {
+      if (depth == 1) continue;
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << depth << " stages");
+      const OptionTable table(problem, costs, space, depth, /*micro_batch_size=*/1);
+      if (!table.usable()) continue;
+      const Seconds steady = UnevenSteadyBound(space, costs, table, Seconds::Infinite(), meter);
+      if (UnlistedVirtualStageCounts(space, depth).empty()) {
+        EXPECT_FALSE(steady.is_finite());
+        ++none_count;
+        continue;
+      }
+      for (const int64_t rounds : {1, 2, 7, 40}) {
+        const int64_t count = rounds * depth;
+        const PipelineCandidate candidate = {count, count, depth, Schedule::kInterleaved};
+        int64_t looks_left = 64;
+        const PipelineOutcome outcome = SearchUnevenStages(
+            space, costs, table, candidate, Seconds::Infinite(), /*wanted=*/1, looks_left, meter);
+        if (outcome.plans.empty()) continue;
+        ++found_count;
+        const auto times = static_cast<double>(count);
+        const Seconds step = outcome.plans.front().prediction.step;
+        EXPECT_LE(steady * times, step * (1.0 + 1e-9)) << count << " micro-batches";
+        if (steady * times >= step * 0.8) ++close_count;
+        // A cutoff below the bound is reached, so that it closes candidates.
+        const Seconds most = steady * 0.9;
+        EXPECT_GE(UnevenSteadyBound(space, costs, table, most, meter), most * (1.0 - 1e-5));
+      }
+    }
+  }
+  EXPECT_GT(found_count, 40);
+  EXPECT_GT(close_count, found_count / 10);
+  EXPECT_GT(none_count, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, SteadyBoundTest,

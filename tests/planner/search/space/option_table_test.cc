@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/cost/predict_plan.h"
+#include "planner/model/search_space.h"
 #include "planner/model/tied_table.h"
 #include "tests/support/brute_force_menus.h"
 #include "tests/support/brute_force_space.h"
@@ -127,7 +128,8 @@ TEST(LeastTimes, AreThoseOfTheFastestStrategies) {
   const PlanningProblem problem = EstimatedProblem(options);
   const CostModel costs = *CostModel::Create(problem);
   const StrategySpace space(problem, costs);
-  LeastTimesFinder finder(problem, costs, space);
+  LeastTimesMemo memo;
+  LeastTimesFinder finder(problem, costs, space, memo);
   for (const int degree : {1, 2, 4}) {
     for (const int64_t micro_batch_size : {1, 2, 8, 32}) {
       SCOPED_TRACE(degree);
@@ -152,6 +154,40 @@ TEST(LeastTimes, AreThoseOfTheFastestStrategies) {
         EXPECT_EQ(again.forward[definition], forward);
         EXPECT_EQ(again.backward[definition], backward);
         EXPECT_EQ(again.forward_and_backward[definition], both);
+      }
+    }
+  }
+}
+
+// Spaces of one question share a memo, whichever asks first and whatever it leaves out.
+TEST(LeastTimes, AreTheSameWithAMemoOfOtherSpaces) {
+  const PlanningProblem problem = EstimatedProblem(TwoNodes());
+  const CostModel costs = *CostModel::Create(problem);
+  const DimensionSet all = problem.dimensions();
+  const DimensionSet without_context =
+      all.Without(SearchDimension::kContext).Without(SearchDimension::kUlysses);
+  const DimensionSet sets[] = {without_context,
+                               all,
+                               without_context,
+                               all.Without(SearchDimension::kRankOrder),
+                               all.Without(SearchDimension::kTensor),
+                               all};
+  LeastTimesMemo memo;
+  for (const DimensionSet& dimensions : sets) {
+    SCOPED_TRACE(dimensions.ToString());
+    PlanningRules rules = problem.rules();
+    rules.dimensions = dimensions;
+    const PlanningProblem part = problem.WithRules(rules);
+    const StrategySpace space(part, costs);
+    LeastTimesFinder finder(part, costs, space, memo);
+    for (const int degree : {1, 2, 4}) {
+      for (const int64_t micro_batch_size : {1, 3, 8}) {
+        const LeastTimes alone = LeastTimesOf(part, costs, space, degree, micro_batch_size);
+        const LeastTimes shared = finder.Find(degree, micro_batch_size);
+        EXPECT_EQ(shared.usable, alone.usable);
+        EXPECT_EQ(shared.forward, alone.forward);
+        EXPECT_EQ(shared.backward, alone.backward);
+        EXPECT_EQ(shared.forward_and_backward, alone.forward_and_backward);
       }
     }
   }

@@ -193,6 +193,29 @@ std::vector<std::vector<int>> ListedOf(const InterleavedPartitions& partitions,
   return listed;
 }
 
+TEST(InterleavedSearch, CountsWhatIsNotListedAsIfTheRestWereListed) {
+  const DimensionSet all = DimensionSet::All();
+  for (const DimensionSet& dimensions : {all, all.Without(SearchDimension::kUnevenStages),
+                                         all.Without(SearchDimension::kInterleaved)}) {
+    for (const int decoder_count : {2, 5, 6, 16, 21}) {
+      const PlanningProblem problem =
+          EstimatedProblem({.device_count = 8,
+                            .decoder_count = decoder_count,
+                            .hidden_size = 1024,
+                            .attention_head_count = 16,
+                            .global_batch_size = 16,
+                            .rules = {.dimensions = dimensions, .allow_estimates = true}});
+      const CostModel costs = *CostModel::Create(problem);
+      const StrategySpace space(problem, costs);
+      for (const int degree : {1, 2, 4, 8}) {
+        EXPECT_EQ(UnlistedVirtualStageCounts(space, degree),
+                  InterleavedPartitionsOf(space, degree).unlisted)
+            << decoder_count << " decoders on " << degree << " devices";
+      }
+    }
+  }
+}
+
 TEST(InterleavedSearch, ListsAllPartitionsIfTheyAreFew) {
   // 8 layers in 4 stages: 7 over 3 ways.
   const InterleavedPartitions eight = PartitionsOfDecoder(6, 2);
