@@ -257,8 +257,8 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
                                            static_cast<double>(candidate.pipeline.micro_batch_count)
                                      : Seconds::Infinite();
     candidate.bound = std::max(candidate.bound, steady_bound);
-    // If this closes the candidate to the last second, no plan of it is looked at, and as many more
-    // of others.
+    // A candidate that this bound closes is not simulated and does not count for `max_looked`. The
+    // wanted gap is left out, as in `SearchUnevenStages`.
     if (candidate.bound_per_sample() < WantedPerSample() * (1.0 - kProofTolerance)) {
       const int64_t max_looks =
           looked_count < limits.max_looked ? limits.max_looks_of_candidate : 0;
