@@ -192,7 +192,11 @@ std::string ModelKey(const PublishedModel& model) {
     add("state space ", space.inner_size, "/", space.state_size, "/", space.head_count, "/",
         space.group_count);
   }
-  if (model.prediction_layer_count > 0) add("predicts ", model.prediction_layer_count, " more");
+  if (model.prediction_layer_count > 0) {
+    add("predicts ", model.prediction_layer_count, " more",
+        model.prediction_has_experts ? " with experts" : "",
+        model.predictions_share_weights ? " by one layer" : "");
+  }
   if (model.frozen) {
     add("adapters ", model.attention_adapter_rank, "/", model.feed_forward_adapter_rank);
   }

@@ -65,7 +65,7 @@ absl::StatusOr<GivenOpaqueLayers> ReadOpaqueLayers(const NamedText& file) {
     message.set_sequence_length(1);
     PARPLAN_ASSIGN_OR_RETURN(
         LayerDefinition checked,
-        LayerDefinitionFromProto(message, absl::StrCat(file.name, ": ", kind)));
+        LayerDefinitionFromProto(message, absl::StrCat(file.name, ": ", EscapeControls(kind))));
     layer.parameter_count = checked.parameter_count;
     layer.sizes = *std::move(checked.opaque);
     layers.emplace(kind, std::move(layer));

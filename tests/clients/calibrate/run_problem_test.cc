@@ -386,6 +386,7 @@ TEST(QuestionOf, GivesModelsThatDifferInOneSizeJobsOfTheirOwn) {
       key_of(experts + R"("moe_ffn": 512,)"),
       key_of(experts + R"("moe_ffn": 1024,)"),
       key_of(experts + R"("moe_ffn": 512, "shared_expert_ffn": 512,)"),
+      key_of(experts + R"("moe_ffn": 512, "moe_latent": 256,)"),
       key_of(experts + R"("moe_ffn": 512, "dense_layers": 1,)"),
       key_of(experts + R"("moe_ffn": 512, "moe_layer_freq": 2,)"),
       key_of(latent + R"("v_head_dim": 12,)"),
@@ -397,6 +398,17 @@ TEST(QuestionOf, GivesModelsThatDifferInOneSizeJobsOfTheirOwn) {
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   EXPECT_EQ(keys.size(), count);
+  // Layers for further tokens of a hybrid have parts of their own.
+  const auto hybrid_of = [](const std::string& members) {
+    return QuestionFor(With(GptRow(), R"("arch": "gpt", "name": "GPT tiny",)",
+                            R"("arch": "hybrid", "name": "a mixture", "layer_pattern": "*E*-",
+                               "experts": 4, "top_k": 2, "moe_ffn": 512, "swiglu": false, )" +
+                                members))
+        .job_key;
+  };
+  const std::string further = R"("mtp_layers": 2, "mtp_pattern": )";
+  EXPECT_NE(hybrid_of(further + R"("*E",)"), hybrid_of(further + R"("*-",)"));
+  EXPECT_NE(hybrid_of(further + R"("*E",)"), hybrid_of(further + R"("*E", "mtp_shared": true,)"));
   // Sizes that say what would count anyway are no difference, nor is the name.
   EXPECT_EQ(key_of(R"("kv_heads": 16, "head_dim": 64, "mtp_layers": 0,)"), key_of(""));
   EXPECT_EQ(QuestionFor(With(GptRow(), "GPT tiny", "GPT small")).job_key, key_of(""));

@@ -113,6 +113,21 @@ TEST(AnalyticLayer, OlderFlashKernelsAreSlower) {
             attention(FlashKernel::kNative, TestDevice()));
 }
 
+// Devices of a family that differ in units for exponentials alone (exponential_cost.h).
+TEST(AnalyticLayer, MoreUnitsForExponentialsMakeFusedAttentionFaster) {
+  const LayerDefinition layer = TestDecoder(2048, 16, 8192);
+  const RuntimeTraits& runtime = *FindRuntime("megatron-core");
+  const Coefficients coefficients("blackwell");
+  DeviceDescription device = TestDevice();
+  device.device_family = "blackwell";
+  device.matrix_flops_4_bit = 4.0 * device.matrix_flops_16_bit;
+  const AnalyticTimes usual = Times(layer, runtime, device, coefficients);
+  device.matrix_flops_4_bit = 6.0 * device.matrix_flops_16_bit;
+  const AnalyticTimes ultra = Times(layer, runtime, device, coefficients);
+  EXPECT_LT(ultra.forward.device.value(), usual.forward.device.value());
+  EXPECT_LT(ultra.backward.device.value(), usual.backward.device.value());
+}
+
 TEST(AnalyticLayer, CheckpointsThatStopEarlyLeaveTheLastProductOut) {
   const LayerDefinition layer = TestDecoder(4096, 32, 2048);
   RuntimeTraits runtime;
