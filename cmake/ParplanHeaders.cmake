@@ -60,12 +60,6 @@ function(parplan_add_precompiled level use)
     target_link_libraries(${name} PRIVATE parplan_proto_grpc)
   endif()
   target_precompile_headers(${name} PRIVATE ${headers})
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # Against the option of everything else (ParplanCompiler.cmake): where the header of an earlier
-    # build lies, `g++ -E` would name that in place of the text, and ccache, which looks for what it
-    # compiled by that name, would give another clone's header of other messages.
-    target_compile_options(${name} PRIVATE -fno-pch-preprocess)
-  endif()
 endfunction()
 
 # Sets `out` to the level of what the named targets let their users include.
