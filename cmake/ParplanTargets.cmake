@@ -178,11 +178,14 @@ function(parplan_add_test name)
     parplan_add_shards(${name} ${arg_SHARDS} "${arg_LABELS}")
     return()
   endif()
+  # One label, since `gtest_discover_tests` takes the second of a list for the name of a property;
+  # the steps of `./parplan-dev test` look for their words in it.
+  list(JOIN arg_LABELS "." labels)
   gtest_discover_tests(${name}
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 60
     PROPERTIES
-      LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+      LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
       ENVIRONMENT "TEST_TMPDIR=${PARPLAN_TEST_FOLDER}")
 endfunction()
 

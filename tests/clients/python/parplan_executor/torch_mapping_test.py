@@ -9,7 +9,7 @@ import sys
 import types
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 sys.path.insert(0, str(ROOT / "clients" / "python"))
 
 import parplan_executor as parplan  # noqa: E402
