@@ -99,7 +99,9 @@ struct PublishedHardware {
 struct PublishedParallelism {
   int tensor_parallel_degree = 1;
   int pipeline_parallel_degree = 1;
-  int data_parallel_degree = 0;  // 0: from the device count
+  // Replicas, or replicas times the context-parallel degree: `QuestionOf` accepts both. 0: from the
+  // device count.
+  int data_parallel_degree = 0;
   int context_parallel_degree = 1;
   int expert_parallel_degree = 1;
   // Tensor-parallel degree of the experts; 0: that of the other layers.
@@ -204,7 +206,8 @@ struct PublishedRun {
   int offloaded_layer_count = 0;
   // `fp16`, `bf16`, `fp32`, `bf16+fp32 grad accumulation`, `mxfp8`, other texts.
   std::string precision;
-  // Present if the row names the kind of its memory figure.
+  // Present if the row names the kind of its memory figure, or the figure is one of reserved memory
+  // by its name, which then counts more.
   std::optional<MemoryView> memory_view;
 
   // Time of one step, from 1 ns to 3e7 s, and the peak of one device, at most 1e15 bytes; absent if
