@@ -35,6 +35,7 @@ struct MeasuredRun {
   std::string id;
   // The source named in the provenance: a data set, or `executions of CLUSTER`.
   std::string source;
+  // Device family and cluster, which choose the coefficients that the run moves (fit_parameters.h).
   FitPlace place;
   // The measured values to fit, above 0; for another value the run is skipped for that quantity
   // only. A run may have only one of them, if it was chosen (docs/calibration.md) for only one. A

@@ -59,7 +59,8 @@ struct PublishedModel {
   // Whether these have experts; of a model with a `layer_pattern` only, since others are like the
   // last layer.
   bool prediction_has_experts = false;
-  // Whether several of them are one layer with the same weights, which no model here has.
+  // Whether several of them are one layer with the same weights. `QuestionOf` gives each weights of
+  // its own, since a `ModelSpec` has no such layers.
   bool predictions_share_weights = false;
   // Whether weights are frozen, so that only adapters are trained.
   bool frozen = false;
@@ -140,7 +141,7 @@ struct PublishedRuntime {
   std::optional<bool> fp32_gradients;
   // Whether the host waits for every kernel.
   std::optional<bool> blocking_launches;
-  // Whether CUDA graphs launch whole passes.
+  // Whether CUDA graphs launch whole passes or whole layers.
   std::optional<bool> cuda_graphs;
   // Whether weights exist in the narrow format of the products only, and are gathered in it.
   std::optional<bool> narrow_parameters;
@@ -198,7 +199,7 @@ struct PublishedRun {
   int64_t global_batch_size = 0;  // 0: not said
   // `none`, `full`, `selective`; other texts are kept for `QuestionOf` to judge; empty: not said.
   std::string recompute;
-  // Layers of each stage that recompute; 0: all.
+  // Layers of each virtual stage that recompute, which are its first ones; 0: all.
   int recompute_layer_count = 0;
   // The modules that selective recomputation repeats, by Megatron's names; empty: attention.
   std::vector<std::string> recompute_modules;
