@@ -35,6 +35,7 @@ struct MeasuredRun {
   std::string id;
   // The source named in the provenance: a data set, or `executions of CLUSTER`.
   std::string source;
+  // Device family and cluster, which choose the coefficients that the run moves (fit_parameters.h).
   FitPlace place;
   // The measured values to fit, above 0; for another value the run is skipped for that quantity
   // only. A run may have only one of them, if it was chosen (docs/calibration.md) for only one. A
@@ -76,9 +77,10 @@ struct SourceResiduals {
 struct CalibrateRequest {
   // The calibration that the fit starts from and shrinks towards. Null: `Calibration::BuiltIn()`.
   std::shared_ptr<const Calibration> base;
-  // Provenance of the result: who fitted it, and when in RFC 3339. Neither is checked or changed.
-  // Its sources are those of the runs, and those of the base that have no run; `slice_rule_of`
-  // returns the rule by which the runs of a source were chosen, and may be empty: no rule.
+  // Provenance of the result: who fitted it, which must not be empty (`Calibration::Create` refuses
+  // that after the fit), and when in RFC 3339, of which only the length is checked. Its sources are
+  // those of the runs, and those of the base that have no run; `slice_rule_of` returns the rule by
+  // which the runs of a source were chosen, and may be empty: no rule.
   std::string agent;
   std::string fit_time;
   std::function<std::string(const std::string& source)> slice_rule_of;
@@ -102,7 +104,7 @@ struct CalibrateResult {
 // parent and no digest of its own: `CalibrationToProto` computes it. A quantity that no run has
 // keeps the base's values. Blocks for as long as the predictions take; nothing ends it early.
 // Returns INVALID_ARGUMENT (SPEC_INVALID) naming `runs` if no run is left to fit, and the errors of
-// `Calibration::Create`, for example for too many classes.
+// `FitCoefficients` and of `Calibration::Create`, for example for too many classes.
 absl::StatusOr<CalibrateResult> CalibrateRuns(const std::vector<MeasuredRun>& runs,
                                               const CalibrateRequest& request);
 

@@ -30,7 +30,8 @@ namespace parplan::planctl {
 // with which the fit begins, is used unchanged. One under a calibration of `others` is converted to
 // `base` if the two differ for its cluster in these two factors only, as calibrations that were
 // fitted one after the other do; so no factor is applied twice. An execution that names none (of an
-// older server) is assumed to be under `base`.
+// older server) is assumed to be under `base`. A `base` without a digest, such as
+// `Calibration::BuiltIn()`, is that of no execution that names one.
 //
 // Pure. Returns INVALID_ARGUMENT (SPEC_INVALID) with `executions[i].name` if that is not the name
 // of an execution, with the field of an invalid duration, or with

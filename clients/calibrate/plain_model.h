@@ -16,10 +16,11 @@ namespace parplan::accuracy {
 //
 // Values that the row leaves out follow from `architecture` and the model's name, else are the
 // usual ones: with GELU 4 times the hidden size, experts as wide as the feed-forward part, as many
-// key and value heads as heads, no other part. A size that has no such value, for example `layers`,
-// or `ffn` of a SwiGLU model, is a fault that `fields` remembers (row_fields.h), and the reading
-// goes on. Features that the planner cannot express are appended to `run->beyond`, for which
-// ReadPublishedRuns skips the row.
+// key and value heads as heads, no other part. In a hybrid the letters of `layer_pattern` count
+// more than `layers`. A size that has no such value, for example `layers`, or `ffn` of a SwiGLU
+// model, is a fault that `fields` remembers (row_fields.h), and the reading goes on. Features that
+// the planner cannot express are appended to `run->beyond`, for which ReadPublishedRuns skips the
+// row.
 void ReadPlainModel(const RowFields& fields, const std::string& architecture, PublishedRun* run);
 
 }  // namespace parplan::accuracy

@@ -41,7 +41,8 @@ struct RunPrediction {
 using RunPredictor = std::function<absl::StatusOr<RunPrediction>(const RunQuestion&)>;
 
 // Returns the items of a stage's peak that `view` counts: tensors and workspaces for allocated
-// memory, with the allocator's loss for reserved memory, and all of them for the device.
+// memory, whichever rank it is of, with the allocator's loss for reserved memory, and all of them
+// for the device.
 MemoryItems ItemsInView(const MemoryItems& items, MemoryView view);
 
 // Predicts with the cost model, from data sheets alone. A null `calibration` stands for the

@@ -59,7 +59,8 @@ struct PublishedModel {
   // Whether these have experts; of a model with a `layer_pattern` only, since others are like the
   // last layer.
   bool prediction_has_experts = false;
-  // Whether several of them are one layer with the same weights, which no model here has.
+  // Whether several of them are one layer with the same weights. `QuestionOf` gives each weights of
+  // its own, since a `ModelSpec` has no such layers.
   bool predictions_share_weights = false;
   // Whether weights are frozen, so that only adapters are trained.
   bool frozen = false;
@@ -99,7 +100,9 @@ struct PublishedHardware {
 struct PublishedParallelism {
   int tensor_parallel_degree = 1;
   int pipeline_parallel_degree = 1;
-  int data_parallel_degree = 0;  // 0: from the device count
+  // Replicas, or replicas times the context-parallel degree: `QuestionOf` accepts both. 0: from the
+  // device count.
+  int data_parallel_degree = 0;
   int context_parallel_degree = 1;
   int expert_parallel_degree = 1;
   // Tensor-parallel degree of the experts; 0: that of the other layers.
@@ -138,7 +141,7 @@ struct PublishedRuntime {
   std::optional<bool> fp32_gradients;
   // Whether the host waits for every kernel.
   std::optional<bool> blocking_launches;
-  // Whether CUDA graphs launch whole passes.
+  // Whether CUDA graphs launch whole passes or whole layers.
   std::optional<bool> cuda_graphs;
   // Whether weights exist in the narrow format of the products only, and are gathered in it.
   std::optional<bool> narrow_parameters;
@@ -196,7 +199,7 @@ struct PublishedRun {
   int64_t global_batch_size = 0;  // 0: not said
   // `none`, `full`, `selective`; other texts are kept for `QuestionOf` to judge; empty: not said.
   std::string recompute;
-  // Layers of each stage that recompute; 0: all.
+  // Layers of each virtual stage that recompute, which are its first ones; 0: all.
   int recompute_layer_count = 0;
   // The modules that selective recomputation repeats, by Megatron's names; empty: attention.
   std::vector<std::string> recompute_modules;
@@ -204,7 +207,8 @@ struct PublishedRun {
   int offloaded_layer_count = 0;
   // `fp16`, `bf16`, `fp32`, `bf16+fp32 grad accumulation`, `mxfp8`, other texts.
   std::string precision;
-  // Present if the row names the kind of its memory figure.
+  // Present if the row names the kind of its memory figure, or the figure is one of reserved memory
+  // by its name, which then counts more.
   std::optional<MemoryView> memory_view;
 
   // Time of one step, from 1 ns to 3e7 s, and the peak of one device, at most 1e15 bytes; absent if

@@ -65,8 +65,8 @@ class RowFields {
   // the object.
   const nlohmann::json* Any(Names names) const { return Find(names, nullptr); }
 
-  // Does the same as `Count` with minimum 1, and adds a fault if the member is absent; 0 after a
-  // fault.
+  // Does the same as `Count` with minimum 1, and adds a fault, which names the first of `names`, if
+  // the member is absent; 0 after a fault. REQUIRES, unchecked: `names` is not empty.
   int RequiredCount(Names names) const;
   // Adds the fault `<prefix><name> <rule>`, unless there is one already.
   void Fault(const char* name, const std::string& rule) const {

@@ -11,7 +11,8 @@
 namespace parplan::accuracy {
 
 // Sets members of `run->runtime` from words of `run->framework` and `run->note`, which must be set
-// already. Members of the row count more, so it is called before they are read.
+// already. Words of the note count more than those of the framework, and the case of letters does
+// not count. Members of the row count more, so it is called before they are read.
 void ReadRuntimeWords(PublishedRun* run);
 
 // Sets members of `run->runtime` from members of `fields`. Words for attention kernels that are not
@@ -20,7 +21,8 @@ void ReadRuntimeWords(PublishedRun* run);
 void ReadRuntime(const RowFields& fields, PublishedRun* run);
 
 // Reads the list `notes` into `run->runtime`: phrases such as `cuda graphs: full_iteration` of a
-// fixed table. A text may contain several; texts without any are ignored.
+// fixed table. The case of letters counts. A text may contain several; texts without any are
+// ignored. The list is read up to the first entry that is no text, which is a fault.
 void ReadNotes(const RowFields& fields, PublishedRun* run);
 
 // Reads what a row says of its own conditions: `cluster`, `source_ref.repository`, `memory_view`

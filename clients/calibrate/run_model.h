@@ -23,6 +23,8 @@ absl::StatusOr<ModelSpec> ModelOf(const PublishedRun& run, const RunRuntime& run
 
 // Returns a text for readers that is equal for models which differ in nothing but their name, and
 // different otherwise. A size that is left out and one that says what then counts give the same.
+// The convolution's width and the chunk of a state space are not in the text, since rows cannot say
+// them.
 std::string ModelKey(const PublishedModel& model);
 
 }  // namespace parplan::accuracy

@@ -26,7 +26,8 @@ struct RunRuntime {
   RuntimeTraits traits;
   Precision precision = Precision::kBf16;
   Recomputation recomputation;
-  // With interval n the n-th, 2n-th, ... layer behind the embedding recompute; at least 1.
+  // With interval n the n-th, 2n-th, ... layer behind the embedding recompute, counted from 1 over
+  // all stages; at least 1.
   int recompute_interval = 1;
   // ZeRO level, 0 to 3, of a run that does not say its own.
   int default_zero_level = 0;

@@ -56,7 +56,8 @@ std::optional<std::vector<int>> LayersOfLayout(absl::string_view layout);
 // embedding and head, whatever `ends_count_as_layers` says. `split` is `RunRuntime::stage_split`;
 // the words `equal stages, the last with fewer` in `layout` make it `kFromFront`, and costs are not
 // asked if `ends_count_as_layers`. Adds a sentence to `assumptions`, which must not be null, if the
-// run has no list and layers do not divide evenly or are split by cost.
+// run has no list and layers do not divide evenly or are split by cost over several stages; it may
+// then be there after an error, too. REQUIRES, unchecked: `stage_count` is at least 1.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) naming `parallel.layout` for a `layout` with `|` that
 // `LayersOfLayout` cannot read; naming `parallel.layers_per_stage` if the list of either does not

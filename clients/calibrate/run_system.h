@@ -30,9 +30,10 @@ struct AdapterText {
 std::optional<AdapterText> AdaptersIn(absl::string_view text);
 
 // Finds the device in the library of hardware by its name without the part in brackets; if
-// `memory_gb` is further off than a tenth, the variant of that size; if the library has neither,
-// `similar_device_name`. Power limit and rate of the memory are those of `hardware` if it has any.
-// INVALID_ARGUMENT (SPEC_INVALID) naming `hardware.gpu` if the library has no such device.
+// `memory_gb` is further off than a tenth, the variant of that size, if the library has one; if it
+// has neither device nor variant, `similar_device_name`. Power limit and rate of the memory are
+// those of `hardware` if it has any. INVALID_ARGUMENT (SPEC_INVALID) naming `hardware.gpu` if the
+// library has no such device.
 absl::StatusOr<DeviceDescription> DeviceOf(const PublishedHardware& hardware);
 
 // Returns the number of devices that share the links of a node: that of the run, or else that of

@@ -50,8 +50,8 @@ class AccelerateSettings {
   // The first error that the readers or `Fail` remembered, INVALID_ARGUMENT (SPEC_INVALID) with
   // file and the name in it; OK if there is none.
   const absl::Status& status() const { return status_; }
-  // Returns the names, as the file has them (`fsdp_config.fsdp_version`), of variables that were
-  // not read.
+  // Returns the names, as the file has them (`fsdp_config.fsdp_version`; a section by its own
+  // name), of variables that were not read, in the alphabetic order of the variables.
   std::vector<std::string> Unread() const;
 
  private:

@@ -46,7 +46,7 @@ class ArgumentList {
   // which is a variable of a script that nothing sets; with the file alone for more than
   // kMaxImportBytes, an open quotation, a word that is no argument, and, all of them in one
   // message, for arguments without a rule. The first fault in the order of the words is returned,
-  // arguments without a rule only if there is no other.
+  // arguments without a rule only if there is no other. `rules` are needed during the call only.
   static absl::StatusOr<ArgumentList> Read(const NamedText& file,
                                            absl::Span<const ArgumentRule> rules);
   // The same for words that are split already, without a limit of bytes. Errors name `file_name`.

@@ -15,9 +15,10 @@
 namespace parplan {
 
 // Reads heads, key-value heads (0: as many as heads), the width of a head (0: not given) and latent
-// attention into `run`, which has its `hidden_size`, and checks that they fit. A number of heads
-// that is the family's default is named in `notes`; its other defaults are not. After an error,
-// which `fields` remembers, the run must not be used.
+// attention into `run`, which has its `hidden_size`, and checks that they fit. With latent
+// attention the width of a head is that of a query, and all heads have keys and values of their
+// own, whatever the file says. A number of heads that is the family's default is named in `notes`;
+// its other defaults are not. After an error, which `fields` remembers, the run must not be used.
 void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunFacts& run,
                std::vector<std::string>* notes);
 

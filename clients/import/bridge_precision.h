@@ -19,9 +19,10 @@ namespace parplan {
 // where `mixed_precision` is given, such fields do not count, whatever they say.
 bool IsOfBridgePrecision(absl::string_view model_field);
 
-// Appends the arguments of `mixed_precision` to `yaml`. `scalars` are all of that key, at least
-// one: a name, with underscores or hyphens, or the fields of a `MixedPrecisionConfig`, whose
-// defaults stand for absent ones. Names and defaults are those of release 0.3.1
+// Appends the arguments of `mixed_precision` to `yaml`, and a note for a name that multiplies in 4
+// bits. After an error `yaml` is unchanged. `scalars` are all of that key, at least one: a name,
+// with underscores or hyphens, or the fields of a `MixedPrecisionConfig`, whose defaults stand for
+// absent ones. Names and defaults are those of release 0.3.1
 // (src/megatron/bridge/training/mixed_precision.py) and one later name, of a hybrid model;
 // docs/import-megatron.md lists what each sets.
 //

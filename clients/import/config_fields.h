@@ -93,7 +93,7 @@ class ConfigFields {
   void Refuse(const char* key, absl::string_view rule);
 
   // Counts the field as read. If it is there and neither false, 0 nor empty, appends a note with
-  // its value and `meaning`.
+  // its name, its value unless that is a list or object, and `meaning`.
   void Note(const char* key, absl::string_view meaning, std::vector<std::string>* notes);
 
   // Decides about all fields that were not read. Those that are null, false, 0 or empty, and those

@@ -38,9 +38,10 @@ struct DeepSpeedPlanImport {
 // `ds_config.json` of `ExportDeepSpeedPlan` (exports/deepspeed_plan_export.h), which gives the
 // exported plan again. Of the three numbers of a batch any two give the third, as in DeepSpeed, and
 // without `gradient_accumulation_steps` and one of the others a step has one micro-batch. DeepSpeed
-// counts tensor-parallel ranks in `train_batch_size`; the plan's batch does not. Keys that change
-// neither shape nor parallelism are ignored and noted. Every plan that is read can be exported
-// again.
+// counts tensor-parallel ranks in `train_batch_size`; the plan's batch does not. Without `bf16` and
+// `fp16` the precision is fp32; if one of them is enabled by `auto`, the precision is the model's.
+// An optimizer without a `type` is the model's. Keys that change neither shape nor parallelism are
+// ignored and noted. Every plan that is read can be exported again.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) for a model that RequireDecoderModel
 // (exports/uniform_plan.h) refuses; with the file for one that is no JSON object or too large, a

@@ -35,8 +35,9 @@ class DeepSpeedSection {
   // Returns the whole number of at least `minimum`, which is 0 or 1, or nothing if the key is
   // absent or null. Another value and `auto` are errors, after which the result means nothing.
   std::optional<int> Number(const char* key, int minimum);
-  // Appends the keys that were not read, with the path in the file: to `ignored` those that change
-  // neither the shape of the model nor how it is divided over ranks, to `unknown` the others.
+  // Appends the keys that were not read, those that are null too, with the path in the file: to
+  // `ignored` those that change neither the shape of the model nor how it is divided over ranks, to
+  // `unknown` the others.
   void Sort(std::vector<std::string>* ignored, std::vector<std::string>* unknown) const;
 
  private:

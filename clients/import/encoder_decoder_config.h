@@ -25,8 +25,10 @@ namespace parplan {
 ModelFacts ReadT5(absl::string_view family, bool counts_all_parameters, ConfigFields& config);
 
 // Reads encoder and decoder with sizes of their own: Whisper, BART and those built like them, with
-// all of their parameters. Absent lengths of their sequences are 1024 tokens, or with
-// `num_mel_bins` 1500 and 448, without a note. Parts that are not priced are named in `notes`.
+// all of their parameters. Absent lengths of their sequences (`max_source_positions`,
+// `max_target_positions`) are those of `max_position_embeddings`, or else 1024 tokens, but with
+// `num_mel_bins` always 1500 and 448, without a note. Parts that are not priced are named in
+// `notes`.
 ModelFacts ReadEncoderAndDecoder(absl::string_view family, ConfigFields& config,
                                  std::vector<std::string>* notes);
 

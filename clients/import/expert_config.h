@@ -34,9 +34,10 @@ struct Experts {
   std::vector<bool> in_layer;
 };
 
-// Reads the experts of a model with the layer count and hidden size of `run`; `plain_size` is the
-// width of an expert if the file gives none of its own. Fields that are ignored are named in
-// `notes`. After an error, which `fields` remembers, the result must not be used.
+// Reads the experts of a model with the layer count and hidden size of `run`; one expert without a
+// width of its own and without a shared one reads as a dense model; `plain_size` is the width of an
+// expert if the file gives none of its own. Fields that are ignored are named in `notes`. After an
+// error, which `fields` remembers, the result must not be used.
 Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
                     const TransformerRunFacts& run, int plain_size,
                     std::vector<std::string>* notes);

@@ -17,10 +17,10 @@ namespace parplan {
 // Returns whether the feed-forward part has three matrices: a field says so, or the family.
 bool ReadGate(const FamilyTraits& traits, ConfigFields& fields);
 
-// Returns the width of the feed-forward part. If no field gives it, it follows Llama's rule, which
-// is appended to `notes`, or is four times `hidden_size` in families without a gate (MPT:
-// `expansion_ratio` times). With `block_auto_adjust_ff_dim` Llama's rule changes the given width.
-// The family alone says here whether there is a gate. At most kMaxImportCount.
+// Returns the width of the feed-forward part. If no field gives it, it follows Llama's rule in
+// families with a gate, which is appended to `notes`, and is four times `hidden_size` in families
+// without (MPT: `expansion_ratio` times). With `block_auto_adjust_ff_dim` Llama's rule changes the
+// given width. The family alone says here whether there is a gate. At most kMaxImportCount.
 int ReadFeedForwardSize(const FamilyTraits& traits, ConfigFields& fields, int hidden_size,
                         std::vector<std::string>* notes);
 

@@ -14,7 +14,7 @@
 
 namespace parplan {
 
-// The files that are given; any may be absent, also all. Their names are read too
+// The files that are given; any may be absent, also all. The names of the first two are read too
 // (galvatron_names.h).
 struct GalvatronHardwareFiles {
   std::optional<NamedText> all_reduce;    // allreduce_bandwidth_*.json
@@ -55,11 +55,12 @@ struct GalvatronHardware {
 // of that group is dropped without a note. Of other entries with equal keys the first is kept, that
 // of the smallest P, with a note.
 //
-// Devices per node come from `nodes`, else from file names, else from devices over nodes if both
-// are known; else they are 8, or all devices if these are fewer, with a note. Nodes come from
-// `nodes`, else from file names, else from the devices that a file name gives or the largest group
-// reaches, over devices per node. Groups of the table that are larger than the cluster and entries
-// that give no time of at least 1 ns are left out with a note.
+// Devices per node come from `nodes`, else from the names of the two bandwidth files, else from
+// devices over nodes if both are known; else they are 8, or all devices if these are fewer, with a
+// note. Nodes come from `nodes`, else from these names, else from the devices that such a name
+// gives or the largest group of the all-reduce bandwidths reaches, over devices per node. Groups of
+// the table that are larger than the cluster and entries that give no time of at least 1 ns are
+// left out with a note.
 //
 // Returns INVALID_ARGUMENT (PROFILE_INVALID) with file and field for files that are no JSON
 // objects, keys or values that are none of these, a bandwidth that is not above 0, a bandwidth of a

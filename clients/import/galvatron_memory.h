@@ -27,7 +27,8 @@ struct GalvatronLayerMemory {
   int sequence_length = 0;  // tokens; 0: not in the file
   // fp32 bytes of the parameters of the whole layer.
   double parameter_megabytes = 0.0;
-  // Activations of one device per sample, by tensor-parallel degree: not to be divided by it.
+  // Activations of one device per sample, by tensor-parallel degree: not to be divided by it. Empty
+  // if all of them were left out.
   std::map<int, double> activation_megabytes;
   // The saved input of a recomputed layer, per sample, whole.
   std::optional<double> checkpoint_megabytes;
@@ -81,12 +82,12 @@ struct GalvatronMemory {
 // the value that is missing, and halves without a layer in common.
 absl::StatusOr<GalvatronMemory> ReadGalvatronMemory(absl::Span<const NamedText> files);
 
-// Reads a file that has raw blocks only: the memory of a layer is the difference of two models of
-// one layer type, that of embedding and head is the rest. Raw models are sharded over their
-// data-parallel ranks (ZeRO-3). Called by ReadGalvatronMemory for a file without layers; adds to
-// `memory`, which is not null, and adds nothing if the models that this takes are missing.
-// INVALID_ARGUMENT (PROFILE_INVALID) with file and field for a block that is no object or a value
-// that is no number.
+// Reads a file that has raw blocks only: the memory of a layer is the difference of the smallest
+// and the largest model of one layer type, on rank 0 without a pipeline, and that of embedding and
+// head is what it leaves of the smallest. Raw models are sharded over their data-parallel ranks
+// (ZeRO-3). Called by ReadGalvatronMemory for a file without layers; adds to `memory`, which is not
+// null, and adds nothing if the models that this takes are missing. INVALID_ARGUMENT
+// (PROFILE_INVALID) with file and field for a block that is no object or a value that is no number.
 absl::Status ReadRawGalvatronMemory(const nlohmann::json& object, absl::string_view file_name,
                                     GalvatronMemory* memory);
 

@@ -61,7 +61,8 @@ struct GalvatronMemoryKey {
   std::vector<int> layer_counts;
   // The global batch, at least 1.
   int batch_size = 0;
-  // One, or one for each layer type, from 0; empty if the key does not say.
+  // One, or one for each layer type; empty if the key does not say. Unlike in a `GalvatronTimeKey`,
+  // a length may be 0.
   std::vector<int> sequence_lengths;
   int rank = 0;
 };
@@ -77,7 +78,7 @@ struct GalvatronFileName {
   int hidden_size = 0;           // hidden4096
   int attention_head_count = 0;  // _head32
   int sequence_length = 0;       // seqlen2048
-  std::string precision;         // bf16, fp16 or fp32; the last of these that the name has
+  std::string precision;         // bf16, fp16 or fp32; of several the last in this order
   int node_count = 0;            // 2nodes_8gpus_per_node
   int devices_per_node = 0;
   // The product of the two above, or else 16_gpus or 16gpus; 0 for devices per node without nodes.

@@ -19,7 +19,7 @@ namespace parplan {
 // Facts that strategy files leave open, and how to read them.
 struct GalvatronPlanOptions {
   // Devices of the job. 0: `world_size` of the file, or else the number in its name
-  // (galvatron_names.h).
+  // (galvatron_names.h). Above 0 it is compared with neither.
   int device_count = 0;
   // Replaces `chunks`, for files whose chunks are not equal; they must have the key all the same.
   // 0 or less: the file's.
@@ -42,18 +42,20 @@ struct GalvatronPlanImport {
 // Reads the plan in `file` for `model`, which has an embedding before the file's layers and a head
 // after them. Both get the strategy of `vtp`, `vcp`, `vsp` and `embed_sdp` or `vocab_sdp` (absent:
 // degree 1) and are never recomputed. Absent keys mean what the releases without them did: without
-// `pp_division` the last stage also gets the layers that remain. Keys that are not known are noted
-// and ignored, whatever they say. The tensor degrees of experts (`tp_of_ep_sizes_enc`) must be
-// those of their layers; of layers without experts they are not read. If they are absent, experts
-// are taken as divided like their layers, and a note says so where that makes a difference.
+// `pp_division` the last stage also gets the layers that remain, without `pipeline_type` the
+// schedule is 1F1B, and without `default_dp_type` layers that do not shard their parameters shard
+// nothing. Keys that are not known are noted and ignored, whatever they say. The tensor degrees of
+// experts (`tp_of_ep_sizes_enc`) must be those of their layers; of layers without experts they are
+// not read. If they are absent, experts are taken as divided like their layers, and a note says so
+// where that makes a difference.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID), for `model.layer_runs` if the model has other ends or no
-// layer between them; with file and field if the file is no strategy file, does not fit model or
-// devices, leaves the number of devices open, or has no counterpart here: Ulysses together with
-// context parallelism or over strided devices, micro-batches of unequal size, experts spread over
-// ranks or divided over another number of them than the rest of their layer. Heads, samples of a
-// replica and memory are not checked: `CheckPlanStructure` checks whether the plan answers a
-// problem.
+// layer between them; for `--galvatron-micro-batches` if that option does not divide the batch;
+// with file and field if the file is no strategy file, does not fit model or devices, leaves the
+// number of devices open, or has no counterpart here: Ulysses together with context parallelism or
+// over strided devices, micro-batches of unequal size, experts spread over ranks or divided over
+// another number of them than the rest of their layer. Heads, samples of a replica and memory are
+// not checked: `CheckPlanStructure` checks whether the plan answers a problem.
 absl::StatusOr<GalvatronPlanImport> ImportGalvatronPlan(const NamedText& file,
                                                         const ModelSpec& model,
                                                         const GalvatronPlanOptions& options);

@@ -21,8 +21,9 @@ namespace parplan {
 // channels; a feed-forward part of `mlp_ratio` (4 if it is absent) times the width, or with
 // `use_swiglu_ffn` of two thirds of that, rounded up to a multiple of 8; and as many classes as
 // have names, else 1000, or 1 for a model class without a classifier. Pixels beyond whole patches
-// are left out, and there are at most 2048 patches a side. Returns the first error of `config`,
-// INVALID_ARGUMENT (SPEC_INVALID) with file and field.
+// are left out. There are at most 2048 patches a side, and 64 channels; an image has at most 65,536
+// pixels a side, and a patch 4096. Returns the first error of `config`, INVALID_ARGUMENT
+// (SPEC_INVALID) with file and field.
 absl::StatusOr<ModelFacts> ReadVit(absl::string_view family, bool counts_all_parameters,
                                    ConfigFields& config);
 

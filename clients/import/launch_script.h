@@ -22,7 +22,8 @@ struct LaunchCommand {
   // (shell_variables.h); `$@` and `$*` are left out, with a note.
   std::vector<std::string> arguments;
   // Nodes (one if not given) times processes of a node that the words before the program give
-  // (--nnodes, --nproc-per-node, as torchrun has them); absent if these are not given as numbers.
+  // (--nnodes, --nproc-per-node, as torchrun has them); absent if the processes are not given, if
+  // either is no number, or if the product is above kMaxImportCount.
   std::optional<int> device_count;
   // Assumptions, one sentence per entry.
   std::vector<std::string> notes;

@@ -36,7 +36,8 @@ LiteralValue NotLiteral();
 LiteralValue Reference(const std::string& name);
 
 // Reads values from a list of tokens, which must outlive it, and notes the arguments of calls. Not
-// thread-safe.
+// thread-safe. REQUIRES, unchecked: the list is one of `ReadLiteralTokens` (literal_tokens.h),
+// whose last token is kFileEnd and whose brackets match.
 class LiteralReader {
  public:
   LiteralReader(const std::vector<LiteralToken>& tokens, LiteralLanguage language)
@@ -88,7 +89,8 @@ class LiteralReader {
   // Appends names behind dots, and moves behind them.
   void AppendDottedNames(std::string* name);
 
-  // Moves behind the bracket that closes the one that comes next.
+  // Moves behind the bracket that closes the one that comes next, or behind one token if that is no
+  // bracket.
   void SkipBrackets();
 
  private:

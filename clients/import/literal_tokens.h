@@ -16,8 +16,8 @@ namespace parplan {
 enum class LiteralTokenKind {
   kName,     // letters, digits and underscores; in TOML also dashes
   kNumber,   // digits and what may follow them in numbers; not yet checked; its sign is a mark
-  kText,     // without its quotation marks; \n, \t, \\, \" and \' replaced, others kept; between '
-             // and ' in TOML all are kept
+  kText,     // without its quotation marks; \n, \t, \\, \" and \' replaced, a backslash at the end
+             // of a line left out with that end, others kept; between ' and ' in TOML all are kept
   kNoText,   // a text with a prefix, whose value is another (f"...", b"...")
   kMark,     // one byte of any other kind
   kLineEnd,  // of a line outside brackets

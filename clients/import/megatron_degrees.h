@@ -39,7 +39,8 @@ absl::StatusOr<MegatronDegrees> ReadMegatronDegrees(const ArgumentList& argument
 // Returns the virtual stages of a pipeline rank, whose part of the model is `rank_layers` layers; 1
 // if no argument asks for several. INVALID_ARGUMENT (SPEC_INVALID) with file and argument if two
 // ways to divide it are given, or the layers of a virtual stage do not divide `rank_layers`.
-// Whether a number of virtual stages that is given divides them is left to the caller.
+// Whether a number of virtual stages that is given divides them is left to the caller. REQUIRES,
+// unchecked: `rank_layers` is at least 1; for 0 the result may be 0.
 absl::StatusOr<int> ReadMegatronVirtualStages(const ArgumentList& arguments, int rank_layers);
 
 }  // namespace parplan

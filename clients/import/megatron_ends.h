@@ -17,11 +17,12 @@ namespace parplan {
 // --decoder-last-pipeline-num-layers.
 bool HasMegatronEnds(const ArgumentList& arguments);
 
-// Sets `virtual_stage_count` and `stage_layer_counts` of `facts`, embedding and head included, for
-// `pipeline` ranks. INVALID_ARGUMENT (SPEC_INVALID) with file and argument if two ways to divide
-// layers are given, or layers do not divide; `facts` must not be used then. REQUIRES, unchecked:
-// HasMegatronEnds(arguments); `RequireDecoderModel` (exports/uniform_plan.h) accepts `model`;
-// `stage_layer_counts` is empty.
+// Sets `virtual_stage_count` and `stage_layer_counts` of `facts` for `pipeline` ranks: the layers
+// of each virtual stage in the order of the model, the embedding in the first, the head and layers
+// that predict further tokens in the last. INVALID_ARGUMENT (SPEC_INVALID) with file and argument
+// if two ways to divide layers are given, or layers do not divide; `facts` must not be used then.
+// REQUIRES, unchecked: HasMegatronEnds(arguments); `RequireDecoderModel` (exports/uniform_plan.h)
+// accepts `model`; `stage_layer_counts` is empty.
 absl::Status ReadMegatronEnds(const ArgumentList& arguments, const ModelSpec& model, int pipeline,
                               UniformPlan* facts);
 

@@ -53,7 +53,8 @@ absl::StatusOr<v1::Precision> MegatronPrecisionOf(const ArgumentList& arguments)
 // recipe of 8 or 4 bits: the first and the last ones of --first-last-layers-bf16. Empty without
 // that switch or without a recipe. Layers that predict further tokens are not in it and multiply in
 // fewer bits. INVALID_ARGUMENT (SPEC_INVALID) with file and argument for numbers that the program
-// refuses, and for its recipe with delayed scales.
+// refuses, which are those above the layers over the pipeline ranks, and for its recipe with
+// delayed scales. REQUIRES, unchecked: `layer_count` is at least 0.
 absl::StatusOr<std::vector<bool>> ReadMegatronWideProducts(const ArgumentList& arguments,
                                                            int layer_count);
 
@@ -78,8 +79,10 @@ struct MegatronWindow {
   std::vector<bool> has_window;
 };
 // Reads --window-size and --window-attn-skip-freq for `layer_count` layers and the `further` ones
-// behind them. INVALID_ARGUMENT (SPEC_INVALID) with file and argument for values that are no
-// windows of causal attention.
+// behind them. Without a frequency all layers have the window, with a number n every n-th has none,
+// and a list has a 1 for each layer with it. A list is an error beside `further` layers.
+// INVALID_ARGUMENT (SPEC_INVALID) with file and argument for values that are no windows of causal
+// attention.
 absl::StatusOr<MegatronWindow> ReadMegatronWindow(const ArgumentList& arguments, int layer_count,
                                                   int further);
 

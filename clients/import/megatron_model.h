@@ -21,8 +21,8 @@ inline constexpr int kGpt2VocabularySize = 50257;
 // sizes of ReadMegatronSizes (megatron_layers.h), and LayerNorm and biases unless arguments say
 // otherwise. The vocabulary is --vocab-size, --padded-vocab-size, or that of the GPT-2 tokenizer if
 // --tokenizer-type names it. `flags` take precedence. The model id is the name of the file without
-// folders, up to its first dot, or `megatron` if nothing is left. Assumptions are appended to
-// `notes`.
+// folders, up to its first dot, or `megatron` if nothing is left or it begins with `-`. Assumptions
+// are appended to `notes`.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) for the errors of ReadMegatronSizes, sizes that neither arguments
 // nor flags give (all of them), and those of ApplyModelFlags and BuildModelSpec.

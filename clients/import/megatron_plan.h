@@ -25,8 +25,9 @@ struct MegatronPlanImport {
 
 // Reads the plan that Megatron-LM runs on `device_count` devices when it is started with the
 // arguments in `file`, for example a `megatron.args` of `ExportMegatronPlan`
-// (exports/megatron_plan_export.h), which gives the exported plan again. Arguments that
-// change neither shape nor parallelism (learning rate, paths, ...) are ignored and noted.
+// (exports/megatron_plan_export.h), which gives the exported plan again. --micro-batch-size must be
+// there; without --global-batch-size a step has one micro-batch. Arguments that change neither
+// shape nor parallelism (learning rate, paths, ...) are ignored and noted.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) for a model that RequireDecoderModel
 // (exports/uniform_plan.h) refuses; with the file for a `device_count` outside 1 to kMaxImportCount

@@ -25,8 +25,9 @@ struct MegatronYaml {
 // which `true` makes a switch, and `false` and unset ones leave the argument out. A configuration
 // of Megatron-Bridge (the text that its `ConfigContainer.to_yaml` writes) has a value
 // `mixed_precision` and maps `model`, `train`, `ddp`, `optimizer` and others with fields of
-// dataclasses. Fields of other maps than `model` that are not known here are ignored, with a note
-// that names their maps.
+// dataclasses, of which only `model` must be there. A file that has MODEL_ARGS is read as a test.
+// Fields of other maps than `model` that are not known here are ignored, with a note that names
+// their maps.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with file and key: the errors of ReadYamlScalars; neither form; a
 // value of the wrong kind; a `mixed_precision` that is not known here; and fields of `model` that

@@ -116,7 +116,8 @@ absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts);
 
 // Makes windows and chunks that are at least as long as the sequence disappear, with
 // `kWindowSuffix` of the run's name, and joins neighbouring runs of one name that are equal then,
-// except those that predict further tokens or have no name.
+// except those that predict further tokens or have no name. REQUIRES, unchecked: the runs have
+// their sequence length; in a run whose length is 0 every window disappears.
 void DropLongWindows(ModelFacts* facts);
 
 // Lists the sizes that the planner needs for a layer and `facts` lacks, each with the flag that

@@ -45,9 +45,10 @@ std::string EscapeControls(absl::string_view text);
 absl::Status ImportError(Reason reason, absl::string_view file_name, absl::string_view field,
                          absl::string_view rule);
 
-// Returns the object in `file`, or INVALID_ARGUMENT (`reason`) with the file and the place of the
-// fault for anything else, also for more than kMaxImportBytes. The place is a byte, from 1. If a
-// member comes twice, the last one counts.
+// Returns the object in `file`, or INVALID_ARGUMENT (`reason`) with the file for anything else:
+// text that is no JSON, with the byte of the fault, from 1; another value than an object; a number
+// that does not fit a double; more than kMaxImportBytes. If a member comes twice, the last one
+// counts.
 absl::StatusOr<nlohmann::json> ParseJsonObject(const NamedText& file, Reason reason);
 
 // Returns `value` as a finite number of at most 1e12 in magnitude; anything else is

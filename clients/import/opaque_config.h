@@ -27,7 +27,7 @@ struct GivenOpaqueLayer {
 };
 
 // The layers by the name of their kind in `layer_types` or another list of names (layer_layout.h);
-// `*` stands for all layers.
+// `*` stands for all layers, and other kinds beside it give no sizes.
 using GivenOpaqueLayers = std::map<std::string, GivenOpaqueLayer>;
 
 // Reads a file of `planctl import hf --opaque`: an object with a member for each kind of layer,

@@ -36,7 +36,8 @@ class PythonStatements {
   PythonStatements(const std::vector<LiteralToken>& tokens, absl::string_view function)
       : reader_(tokens, LiteralLanguage::kPython), function_(function) {}
 
-  // Returns false if there is no such function.
+  // Returns false if no function or class at column 0 has the name; true for an empty name. May be
+  // called once.
   bool Read();
   // Returns the settings that `Read` found, in their order; may be called once.
   std::vector<LiteralSetting> TakeSettings() { return reader_.TakeSettings(); }

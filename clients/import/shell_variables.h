@@ -38,10 +38,11 @@ class ShellVariables {
   void Forget(const std::string& name);
   // Appends to `words` the words that a word expands to, which may be none or, because values
   // outside quotation marks are split at blanks, several. `$((...))` over whole numbers is
-  // computed. `$NAME` of an array is its first element. `${NAME:-text}` and its forms with `-`,
-  // `:=` and `=` become the text if the variable was never set or is empty, else its value, which
-  // is all elements of an array. `:=` and `=` set nothing. Up to 16 may stand inside one another;
-  // deeper ones are not known.
+  // computed. `$NAME` of an array is its first element. Elements of an array in the word itself are
+  // left out; `Assign` takes them. `${NAME:-text}` and its forms with `-`, `:=` and `=` become the
+  // text if the variable was never set or is empty, else its value, which is all elements of an
+  // array. `:=` and `=` set nothing. Up to 16 may stand inside one another; deeper ones are not
+  // known.
   //
   // An expansion that is not known becomes text, which joins the text beside it: `$` and the name,
   // also for `${NAME}`; `$` and a single character; and `${...}` around anything else, for example

@@ -19,7 +19,8 @@ struct TorchPlanImport {
   // The format of the file.
   TorchPlanFormat format = TorchPlanFormat::kFsdp2;
   Plan plan;
-  // Properties of the runtime that the file states (exports/torch_plan_json.h).
+  // Properties of the runtime that the file states (exports/torch_plan_json.h); those that it does
+  // not state, such as `reduction_bytes` of `stages.json`, have their defaults.
   TorchPlanTraits traits;
 };
 

@@ -30,10 +30,11 @@ struct TorchtitanPlanImport {
 // Returns the plan of `config` (TorchtitanSettings::Read has the languages and `function`) on
 // `device_count` devices for `model`. `passes` is the table that replaces the order of passes of
 // torch's schedule; it must be that of the plan, and be there if the file names one. Settings that
-// are absent have torchtitan's defaults: among others 8 samples of a replica, and selective
-// recomputation, which a note names. If the file lists no stages, they are divided as torchtitan
-// 0.3.0 does. Width, layers, heads, vocabulary and sequence length that the file names are compared
-// with `model`; precision and optimizer are not.
+// are absent have torchtitan's defaults: among others 8 samples of a replica, micro-batches of one
+// sample in a pipeline and of all samples of the replica without one, and selective recomputation,
+// which a note names. If the file lists no stages, they are divided as torchtitan 0.3.0 does.
+// Width, layers, heads, vocabulary and sequence length that the file names are compared with
+// `model`; precision and optimizer are not.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) with file, setting and rule for the errors of
 // TorchtitanSettings::Read, for settings that contradict each other, the model or the devices, and

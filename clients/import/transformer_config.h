@@ -15,9 +15,10 @@
 namespace parplan {
 
 // Reads everything but the table of words: runs, experts, windows, and the parameters that
-// model.proto does not derive from the sizes. Model id, vocabulary, tied embedding, precision and
-// optimizer are left to the caller. Assumptions and what is left out are appended to `notes`. After
-// an error, which `fields` remembers, the facts must not be used.
+// model.proto does not derive from the sizes. Layers that predict further tokens are the last runs,
+// one each. Runs have names only if layers differ or there are such layers. Model id, vocabulary,
+// tied embedding, precision and optimizer are left to the caller. Assumptions and what is left out
+// are appended to `notes`. After an error, which `fields` remembers, the facts must not be used.
 //
 // Layers of a kind that `opaque` has take its sizes; if all do, only width, sequence and ends are
 // read, and the runs are opaque. A field of a structure that no run has is refused unless such a

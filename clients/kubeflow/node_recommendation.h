@@ -24,16 +24,17 @@ std::string ReasonToSkip(const TrainJob& job, absl::string_view plugin);
 
 // Returns the numbers of nodes that both the job and `allowed`, the range of whoever runs the
 // cluster, accept. INVALID_ARGUMENT (SPEC_INVALID) naming the field if the job is not suspended, so
-// that its number of nodes cannot change, or no number is in both ranges.
+// that its number of nodes cannot change, or no number is in both ranges. REQUIRES, unchecked:
+// `allowed` is a range, 1 <= min <= max.
 absl::StatusOr<NodeRange> AcceptedNodes(const TrainJob& job, NodeRange allowed);
 
 // Returns the JSON patch (RFC 6902) that sets `spec.trainer.numNodes` and says that the recommender
 // is done, and leaves `spec.suspend` alone. With `annotates_pods` it also gives the pods of the
-// nodes the number as an annotation (`kNodesAnnotation`), by an entry of `spec.runtimePatches`; one
-// that was made before is replaced. An API server refuses to apply it if the job has changed since
-// it was read; for a job without a `resource_version`, only if another recommender is asked for or
-// it is not suspended. REQUIRES: `job.plugin` is not empty; `node_count` is at least 1. Aborts
-// otherwise.
+// runtime's replicated job `node` the number as an annotation (`kNodesAnnotation`), by an entry of
+// `spec.runtimePatches`; one that was made before is replaced. An API server refuses to apply it if
+// the job has changed since it was read; for a job without a `resource_version`, only if another
+// recommender is asked for or it is not suspended. REQUIRES: `job.plugin` is not empty;
+// `node_count` is at least 1. Aborts otherwise.
 std::string NodeCountPatch(const TrainJob& job, int node_count, bool annotates_pods);
 
 }  // namespace parplan::kubeflow

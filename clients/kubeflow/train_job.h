@@ -49,15 +49,16 @@ struct TrainJob {
   // `kDoneAnnotation`).
   std::string plugin;
   bool is_done = false;
-  // `spec.suspend`.
+  // `spec.suspend`; false if it is absent.
   bool is_suspended = false;
   // Whether there is a `spec.trainer`.
   bool has_trainer = false;
-  // Whether there are `spec.runtimePatches`, and the index of the one of `kPatchManager`.
+  // Whether there is a list `spec.runtimePatches`, also an empty one, and the index in it, from 0,
+  // of the last entry of `kPatchManager`; absent if it has none.
   bool has_runtime_patches = false;
   std::optional<int> own_runtime_patch;
-  // Devices of each pod, and processes, at least 1; absent if the runtime decides. Equal if both
-  // are given.
+  // Devices of each pod, and processes, at least 1; absent if the runtime decides, as with the
+  // words `auto` and `gpu` for processes. Equal if both are given.
   std::optional<int> devices_per_node;
   std::optional<int> processes_per_node;
 
@@ -71,12 +72,12 @@ struct TrainJob {
 };
 
 // Reads a TrainJob in JSON, as `kubectl get trainjob NAME -o json` prints it. `device_resource` is
-// the resource that counts devices: `nvidia.com/gpu`. Fields that are not read may hold anything.
-// INVALID_ARGUMENT (SPEC_INVALID) naming file and field for text that is no JSON, repeats a member
-// or is longer than `kMaxTrainJobBytes`, another kind or version, a list of jobs, a missing name or
-// `spec`, a field of the wrong type or range, devices and processes that differ, a limit and a
-// request of devices that differ, and an annotation with `kQuestionPrefix` that puts no question.
-// Linear in the text.
+// the resource that counts devices: `nvidia.com/gpu`. Fields that are not read may hold anything,
+// fields that are null count as absent, and numbers may be texts of digits. INVALID_ARGUMENT
+// (SPEC_INVALID) naming file and field for text that is no JSON, repeats a member or is longer than
+// `kMaxTrainJobBytes`, another kind or version, a list of jobs, a missing name or `spec`, a field
+// of the wrong type or range, devices and processes that differ, a limit and a request of devices
+// that differ, and an annotation with `kQuestionPrefix` that puts no question. Linear in the text.
 absl::StatusOr<TrainJob> ReadTrainJob(absl::string_view text, absl::string_view file_name,
                                       absl::string_view device_resource);
 

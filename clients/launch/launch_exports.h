@@ -23,8 +23,8 @@ absl::StatusOr<std::vector<const PlanExporter*>> ReadExportTargets(absl::string_
                                                                    absl::string_view field);
 
 // Returns the files of all exporters, as names and texts; writes nothing. The name of each begins
-// with the folder of its target: `megatron/megatron.args`. Returns the errors of ExportVerifiedPlan
-// (exports/verified_export.h).
+// with the folder of its target: `megatron/megatron.args`. Returns the first error of
+// ExportVerifiedPlan (exports/verified_export.h).
 absl::StatusOr<std::vector<ExportedFile>> ExportToFolders(
     const std::vector<const PlanExporter*>& exporters, const VerifiedPlan& verified,
     const ModelSpec& model);

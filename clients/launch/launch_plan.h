@@ -25,8 +25,9 @@ namespace parplan {
 
 // Values that the plan does not contain.
 struct LaunchOptions {
-  // Names of the nodes in rank order. Empty: those of the topology or, if it names none, `node-0`,
-  // `node-1`, ...
+  // Names of the nodes in rank order, one each. If the topology names nodes too, they must be the
+  // same in the same order. Empty: those of the topology or, if it names none, `node-0`, `node-1`,
+  // ...
   std::vector<std::string> node_names;
   // Address of the node of rank 0, and a free port there, from 1 to 65534: the port above it is
   // used too. An empty address and a port of 0 are left out, each by itself.
@@ -53,12 +54,12 @@ struct LaunchNode {
 // The ranks, nodes and process groups of one plan. A value.
 class LaunchPlan {
  public:
-  // FAILED_PRECONDITION with `field` in its metadata if the plan was made for another `model`
-  // (SPEC_INVALID) or another `topology` or names of nodes (TOPOLOGY_MISMATCH); INVALID_ARGUMENT if
-  // the payload is not a plan (PAYLOAD_MALFORMED) or `master_port` is out of range (SPEC_INVALID).
-  // A plan that the executor cannot run (`RankProgram::Create`), such as one for another runtime,
-  // is no error: it gets no process groups, and the JSON says why. O(ranks * (layers + passes +
-  // ranks of a stage)) time.
+  // Copies what it needs of its arguments. FAILED_PRECONDITION with `field` in its metadata if the
+  // plan was made for another `model` (SPEC_INVALID) or another `topology`, number of devices or
+  // nodes, or names of nodes (TOPOLOGY_MISMATCH); INVALID_ARGUMENT if the payload is not a plan
+  // (PAYLOAD_MALFORMED) or `master_port` is out of range (SPEC_INVALID). A plan that the executor
+  // cannot run (`RankProgram::Create`), such as one for another runtime, is no error: it gets no
+  // process groups, and the JSON says why. O(ranks * (layers + passes + ranks of a stage)) time.
   static absl::StatusOr<LaunchPlan> Create(const VerifiedPlan& verified, const ModelSpec& model,
                                            const Topology& topology, LaunchOptions options = {});
 
@@ -66,7 +67,7 @@ class LaunchPlan {
   int rank_count() const { return plan_.device_count; }
   // The nodes in rank order; at least one.
   const std::vector<LaunchNode>& nodes() const { return nodes_; }
-  // Returns the index in nodes() of the node with this name, or -1.
+  // Returns the index in nodes() of the first node with this name, or -1.
   int NodeNamed(const std::string& name) const;
 
   // Returns the variables that all processes of a node share. REQUIRES, unchecked: an index into

@@ -42,7 +42,7 @@ class Chart {
   void AddRow(absl::string_view name, absl::string_view figure);
 
   // Adds a bar from `start` to `end`, both shares of the width in [0, 1], with `hint` as its
-  // tooltip. Bars too short to see are left out.
+  // tooltip. Bars too short to see, below 0.005 % of the width, are left out.
   void AddBar(int row, double start, double end, absl::string_view css, absl::string_view hint);
 
   // Adds a word on the middle of a bar if there is room for `characters` characters: on every page,

@@ -25,7 +25,8 @@ std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
 std::string MemoryBars(const Prediction& prediction);
 
 // Draws the memory of the fullest device of each plan, one row per plan, and the usable memory of
-// `prediction`, and a note if there are more plans than rows. Returns nothing if all of them are 0.
+// `prediction`, and a note if there are more plans than rows. Returns an empty text if all of these
+// sizes are 0.
 std::string FrontBars(const std::vector<PlanBeside>& plans, const Prediction& prediction);
 
 // Draws the busy time of each stage per micro-batch by item.

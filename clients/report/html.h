@@ -38,7 +38,7 @@ std::string Rate(double value);
 // Returns `4` for one number from 4 on (or none), `4–7` for four of them.
 std::string Range(int first, int count);
 
-// Returns `1 layer`, `3 layers`.
+// Returns `1 layer`, `3 layers`: `noun` has an `s` behind it unless `count` is 1.
 std::string Count(int64_t count, absl::string_view noun);
 
 // Return the words for an item, for example `optimizer states`; they live as long as the program.

@@ -16,14 +16,16 @@ namespace parplan {
 // One row of the table of rivals: the best plan of another planner for the same question.
 struct ReportRival {
   std::string planner;
-  // Whether the planner found a plan that fits. If not, a smallest memory of 0 means unknown.
+  // Whether the planner found a plan that fits. If not, and `stopped_early` is false, a smallest
+  // memory of 0 stands for no plan on devices of any size: the page says that no degrees divide
+  // devices, heads and batch.
   bool feasible = false;
   Seconds step;                   // when feasible
   double samples_per_second = 0;  // when feasible
   Bytes peak_memory;              // when feasible
   std::string gist;               // when feasible
   Bytes smallest_device_memory;   // when not feasible
-  bool stopped_early = false;     // a limit ended its search before the answer was known
+  bool stopped_early = false;     // a limit ended its search before any plan was found
 };
 
 // An alternative plan of the same search.

@@ -44,11 +44,12 @@ struct StepSpan {
 // open.
 inline constexpr int64_t kMaxTracedPasses = 1'000'000;
 
-// Lists the spans of one step, place by place: passes, gradients and optimizer (unless they take no
-// time) by their start, then messages by theirs. The whole step is the last span, at place 0.
-// Messages are listed, at the place of their sender, unless there is one place or they block
-// devices (`blocking_messages`, see `PipelineRules`): then the gaps between passes are the
-// exchanges. INVALID_ARGUMENT (SPEC_INVALID) naming `micro_batch_count` if there are more than
+// Lists the spans of one step, place by place: passes, gradients and optimizer by their start, then
+// messages by theirs. Gradients and an optimizer that take no time are left out; passes and
+// messages that take none are listed. The whole step is the last span, at place 0. Messages are
+// listed, at the place of their sender, unless there is one place or they block devices
+// (`blocking_messages`, see `PipelineRules`): then the gaps between passes are the exchanges.
+// INVALID_ARGUMENT (SPEC_INVALID) naming `micro_batch_count` if there are more than
 // `kMaxTracedPasses` passes.
 //
 // With virtual stages the passes of a device are drawn equally long, because a prediction has only

@@ -34,8 +34,8 @@ const char* OutcomeName(Outcome outcome);
 // The result of `PreparePlan`, for the log, the comment of the job, and the decision about it.
 struct Answer {
   Outcome outcome = Outcome::kAway;
-  // One line for people: the name of the plan and how long it took, or the reason why there is
-  // none.
+  // One line for people: the name of the plan and how long it took, or the reason or code of an
+  // error and its message.
   std::string text;
 };
 
@@ -43,17 +43,18 @@ struct Answer {
 // spool for the job's nodes, or the reason why there is none. The spool has a reason from the
 // start, so that no node takes the plan of an earlier run of the job. A plan that one of the
 // programs of `job.wishes.exports` cannot run is refused here. Completes `job`, its own copy, by
-// `AddJobDetails`. Retries while the planner can't be reached, with pauses of 0.2 s that double up
-// to 2 s, until `tries` is over. `node_list` is SLURM_JOB_NODELIST.
+// `AddJobDetails`. A name of a plan without a `/` is that of a plan of `config.cluster`. Retries
+// while the planner can't be reached, with pauses of 0.2 s that double up to 2 s, until `tries` is
+// over; `tries` limits the calls of the planner only. `node_list` is SLURM_JOB_NODELIST.
 Answer PreparePlan(const SlurmConfig& config, JobFacts job, absl::string_view node_list,
                    const Countdown& tries);
 
-// Writes outcome and text, cut to 500 characters, into the job's admin comment. Returns UNAVAILABLE
-// if scontrol fails.
+// Writes outcome and text, cut to 500 characters, into the job's admin comment. Returns the errors
+// of `OutputOf`: UNAVAILABLE if scontrol fails.
 absl::Status SetJobComment(const SlurmConfig& config, const JobFacts& job, const Answer& answer);
 
 // Cancels a job. Slurm then kills its prolog, this process, too, so a caller cannot count on the
-// call's return. Returns UNAVAILABLE if scancel fails.
+// call's return. Returns the errors of `OutputOf`: UNAVAILABLE if scancel fails.
 absl::Status CancelJob(const SlurmConfig& config, const JobFacts& job);
 
 // Closes the executions of the job's plan that still run, as failed, and removes the plan from the

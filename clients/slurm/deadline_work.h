@@ -19,7 +19,7 @@ namespace parplan::slurm {
 // The time left until an end, by the monotonic clock. A value.
 class Countdown {
  public:
-  // Starts now.
+  // Starts now. REQUIRES, unchecked: `time` is finite.
   explicit Countdown(absl::Duration time)
       : end_(std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(time)) {}
   // Returns the time left; below zero after the end.
@@ -39,15 +39,18 @@ struct WorkResult {
 // Runs `work` in a child process, which is killed when this one ends, and returns its result; or
 // nothing if it did not end within `deadline`. In both cases the child is killed with the processes
 // that it has started, unless they made a process group of their own. What `work` changes in memory
-// is lost with the child. INTERNAL if the child died or can't be started. REQUIRES, unchecked: this
-// process has one thread.
+// is lost with the child. Blocks for at most `deadline` and the half second that a killed child may
+// need to end; a `deadline` of 0 or below leaves the work no time. INTERNAL without a reason if the
+// child died or can't be started. REQUIRES, unchecked: this process has one thread; `deadline` is
+// finite.
 absl::StatusOr<std::optional<WorkResult>> RunWithin(absl::Duration deadline,
                                                     const std::function<WorkResult()>& work);
 
 // Runs a program with an empty standard input and returns its standard output, at most 16 MiB; its
-// standard error is dropped. The first of `arguments`, at least one, is its path. Waits without a
-// limit. UNAVAILABLE if it can't be started, ends with another code than 0 or by a signal, or
-// prints more; INTERNAL if no pipe can be made. No error has a reason.
+// standard error is dropped. The first of `arguments`, at least one, is its path, for which PATH is
+// not searched. It has the environment of this process. Waits without a limit. UNAVAILABLE if it
+// can't be started, ends with another code than 0 or by a signal, or prints more; INTERNAL if no
+// pipe can be made. No error has a reason.
 absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& arguments);
 
 }  // namespace parplan::slurm

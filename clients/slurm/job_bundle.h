@@ -18,6 +18,7 @@ namespace parplan::slurm {
 struct JobBundle {
   // Reads what `ToJson` wrote. INVALID_ARGUMENT (PAYLOAD_MALFORMED) naming the field for text that
   // is not JSON or above 64 MiB, and for a member that is missing or of another type or range.
+  // Members that are not known are ignored. Whether the members fit together is not checked.
   static absl::StatusOr<JobBundle> FromJson(absl::string_view text);
   // Writes all members. Bytes that are not UTF-8 are replaced.
   std::string ToJson() const;
@@ -31,12 +32,13 @@ struct JobBundle {
   std::string topology;
   // Names of the nodes in rank order if the plan's topology names none, else empty.
   std::vector<std::string> node_names;
-  // The address of the node of rank 0, and a port there, 0 to 65534.
+  // The address of the node of rank 0, and a port there, up to 65534; 0 for none.
   std::string master_address;
   int master_port = 0;
 };
 
-// Returns `{spool_dir}/{job_id}.json`.
+// Returns `{spool_dir}/{job_id}.json`. REQUIRES, here and below, unchecked: `job_id` is that of
+// `JobFromEnvironment`, digits alone.
 std::string BundlePath(const std::string& spool_dir, const std::string& job_id);
 
 // Creates or replaces the file, whole or not at all, readable by all, in a folder that exists.

@@ -12,8 +12,8 @@ namespace parplan::slurm {
 
 // Appends `TIME HOOK job=ID outcome=OUTCOME seconds=S TEXT` to `log`, the path of a file, which is
 // made with mode 0640 if it is missing; to the system's log, without the time, if `log` is `syslog`
-// or can't be written. TIME is now in UTC. S is `taken`, the run time of the hook so far. REQUIRES,
-// unchecked: no text has a line feed. Returns no error.
+// or can't be written, as through a symbolic link. TIME is now in UTC. S is `taken`, the run time
+// of the hook so far. REQUIRES, unchecked: no text has a line feed. Returns no error.
 void LogJob(const std::string& log, const std::string& hook, const std::string& job_id,
             const std::string& outcome, absl::Duration taken, const std::string& text);
 

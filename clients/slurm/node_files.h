@@ -35,6 +35,8 @@ struct NodeOfJob {
   std::string cluster;
   std::string job_id;
   std::string node_name;
+  // Path of the folder as the tasks see it, without a slash at its end. The job's variables name
+  // the files by it.
   std::string folder;
   // Path of the trust bundle, which the job's variables name.
   std::string trust_path;
@@ -56,11 +58,13 @@ absl::StatusOr<NodeFiles> MakeNodeFiles(const JobBundle& bundle, const TrustBund
 NodeFiles RefusalFiles(const std::string& why);
 
 // Replaces the folder whole or not at all (on file systems that cannot exchange two folders there
-// is none for a moment), and makes its parents. Everybody may read the files. A folder beside it,
-// with `.new` at the end of its name, is used and removed. FAILED_PRECONDITION if the parent
-// belongs to another user or users other than its owner may write to it, UNAVAILABLE naming what
-// could not be written; neither has a reason. REQUIRES, unchecked: one writer of a folder at a
-// time.
+// is none for a moment, and after an error there may be none), and makes its parents. Everybody may
+// read the files. A folder beside it, with `.new` at the end of its name, is used and removed.
+// FAILED_PRECONDITION if the parent belongs to another user or users other than its owner may write
+// to it, UNAVAILABLE naming what could not be written; neither has a reason. After UNAVAILABLE the
+// folder beside it may be left over, with the old files if only its removal failed; the next call
+// removes it. REQUIRES, unchecked: one writer of a folder at a time; `folder` has no slash at its
+// end.
 absl::Status WriteNodeFiles(const std::string& folder, const NodeFiles& files);
 // Removes the folder if it exists; UNAVAILABLE if that fails.
 absl::Status RemoveNodeFiles(const std::string& folder);

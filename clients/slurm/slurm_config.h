@@ -19,7 +19,8 @@ struct DeviceTemplate {
   // Required: the kind, and the memory of a device in bytes, at least 1.
   std::string device_kind;
   int64_t device_memory_bytes = 0;
-  // Part of it that jobs cannot use, in bytes, at least 0.
+  // Part of it that jobs cannot use, in bytes, at least 0. That it is below the whole is checked by
+  // `QuestionOfJob` (job_question.h), for each job.
   int64_t reserved_memory_bytes = 0;
   // Tiers of links within a node and between nodes.
   std::string node_tier = "node";
@@ -35,19 +36,20 @@ enum class Policy { kLaunch, kRequeue, kCancel };
 // A value.
 struct SlurmConfig {
   // Reads a JSON object; `file_name` is for messages. Members have the names of the fields below
-  // but for the two in seconds; those that are absent keep the values below. INVALID_ARGUMENT
-  // (SPEC_INVALID) with file, field and, where one member alone is wrong, in most cases the line:
-  // for text that is not JSON, a member that is unknown, repeated, missing or out of range, a path
-  // that is not absolute, a token that would be sent without TLS, and a search that is not shorter
-  // than the deadline. Whether the address, the TLS files and the devices are usable is not
-  // checked.
+  // but for the two in seconds; those that are absent keep the values below. Whole numbers may be
+  // texts of digits. INVALID_ARGUMENT (SPEC_INVALID) with file, field and, where one member alone
+  // is wrong, in most cases the line: for text that is not JSON, a member that is unknown,
+  // repeated, missing or out of range, a path that is not absolute, a token that would be sent
+  // without TLS, and a search that is not shorter than the deadline. Whether the address, the TLS
+  // files and the devices are usable is not checked.
   static absl::StatusOr<SlurmConfig> FromJson(absl::string_view text, absl::string_view file_name);
 
-  // Cluster name and server address of the planner; required.
+  // Name of the cluster, a resource id (resource_name.h), and address of the planner's server
+  // (`ChannelOptions::target`). Both are required.
   std::string cluster;
   std::string server;
-  // Files and name for TLS to the planner, as in `ChannelOptions` (clients/cpp/channel.h). Without
-  // the three files there is no TLS.
+  // Files and name for TLS to the planner, as in `ChannelOptions` (clients/cpp/channel.h). Any of
+  // the three files turns TLS on.
   std::string tls_ca;
   std::string tls_certificate;
   std::string tls_key;
@@ -57,7 +59,7 @@ struct SlurmConfig {
 
   // Time limit of the whole prolog of one job, at most an hour, and of the search within it, which
   // is shorter; above 0 (`deadline_seconds`, `search_seconds`). The epilog has the first limit,
-  // too.
+  // too; the hooks on nodes have limits of their own.
   absl::Duration deadline = absl::Seconds(20);
   absl::Duration search_time = absl::Seconds(10);
   // If the planner cannot be reached or does not answer in time: kLaunch or kRequeue. On a node
@@ -84,6 +86,7 @@ struct SlurmConfig {
   std::string slurm_bin_dir = "/usr/bin";
   std::string slurm_conf = "/etc/slurm/slurm.conf";
   // Each job takes two ports in the range of 10000 that begins at this one, which is 1024 to 55000.
+  // Jobs whose ids differ by a multiple of 5000 take the same two.
   int first_master_port = 20000;
   // `syslog`, or a file to append to.
   std::string log = "syslog";
@@ -93,7 +96,7 @@ struct SlurmConfig {
   std::map<std::string, DeviceTemplate> devices;
 };
 
-// Returns `path` with `%n` replaced by the name of the node.
+// Returns `path` with each `%n` replaced by the name of the node.
 std::string NodePath(const std::string& path, const std::string& node);
 
 }  // namespace parplan::slurm
