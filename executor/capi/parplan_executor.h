@@ -128,6 +128,7 @@ typedef struct parplan_plan_info {
   /* Pipeline degree (groups of ranks that a sample passes through), and stages on each group. */
   int32_t pipeline_parallel_degree;
   int32_t virtual_stage_count;
+  /* Samples of a step, and the micro-batches into which they are split. */
   int64_t global_batch_size;
   int64_t micro_batch_count;
   /* A parplan_schedule. */
@@ -201,7 +202,7 @@ typedef struct parplan_group {
    * activations between layouts. "forward N" and "backward N": messages between stages N and N + 1.
    * "tied": the embedding and the head that share a table. "loss": the sum of the loss. */
   const char* purpose;
-  /* Ranks of the job, in order. */
+  /* Ranks of the job, in the order of the group, and their number. */
   const int32_t* ranks;
   int32_t rank_count;
 } parplan_group;

@@ -31,7 +31,8 @@ class Link {
   virtual absl::StatusOr<int64_t> Write(absl::Span<const char> data) = 0;
   // Returns the bytes that have arrived and were not consumed, or the first part of them; empty if
   // there are none. The span is valid until `Consume`. UNAVAILABLE if the connection is broken and
-  // everything that arrived before was consumed; shared memory returns no bytes instead.
+  // everything that arrived before was consumed; shared memory returns no bytes instead, but
+  // UNAVAILABLE at once if it is damaged.
   virtual absl::StatusOr<absl::Span<const char>> Read() = 0;
   // Gives back the first `size` bytes of the span that `Read` returned last. REQUIRES, unchecked:
   // `size` is at least 0 and at most the size of that span.
