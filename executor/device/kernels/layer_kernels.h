@@ -237,7 +237,8 @@ class LayerKernels {
                              void* table_gradient) = 0;
 
   // The next three compute cross-entropy over logits [row_count x row_size] whose columns are split
-  // over ranks, with a reduction over these ranks after the first and after the second. Writes the
+  // over ranks, with a reduction over these ranks after the first and after the second. Targets are
+  // tokens of the whole vocabulary, of which column 0 here is token `first_column`. Writes the
   // largest logit of each row to largest [row_count]; to be reduced by the maximum. REQUIRES,
   // unchecked: a row has at least one logit.
   virtual void LargestLogits(const void* logits, int64_t row_count, int64_t row_size,
