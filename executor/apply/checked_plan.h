@@ -27,15 +27,16 @@ class CheckedPlan {
   // Checks a verified plan. PlanVerifier::Verify has checked that it had not expired; this does not
   // check it again. FAILED_PRECONDITION with `field` in its metadata if the plan was not made for
   // `model` (SPEC_INVALID) or `topology` (TOPOLOGY_MISMATCH); INVALID_ARGUMENT if the payload is
-  // not a plan (PAYLOAD_MALFORMED), or the executor cannot run all of it (the errors of
-  // RankProgram::Create).
+  // not a plan or has no prediction (PAYLOAD_MALFORMED), or the executor cannot run all of it (the
+  // errors of RankProgram::Create).
   static absl::StatusOr<CheckedPlan> Create(const VerifiedPlan& verified, const ModelSpec& model,
                                             const Topology& topology);
 
   // Checks that `device` is what rank `rank` of `world_size` ranks needs. FAILED_PRECONDITION
   // (TOPOLOGY_MISMATCH) naming the field of the topology that it contradicts, or `device_count` if
-  // the plan is for another number of ranks. Memory may fall short by 2 %, since machines report
-  // slightly different amounts after each boot. REQUIRES, unchecked: 0 <= rank < world_size.
+  // the plan is for another number of ranks. Ranks go through the node groups of the topology in
+  // their order. Memory may fall short by 2 %, since machines report slightly different amounts
+  // after each boot. REQUIRES, unchecked: 0 <= rank < world_size.
   absl::Status CheckDevice(int rank, int world_size, const DeviceFacts& device) const;
 
   // Returns the program of rank `rank`. INVALID_ARGUMENT (the error of RankProgram::Create) unless
@@ -54,6 +55,7 @@ class CheckedPlan {
   // `PlanPayload.generation`; 0 if the plan has none.
   int64_t generation() const { return generation_; }
   const Plan& plan() const { return plan_; }
+  // The prediction that came with the plan. That it has all stages of the plan is not checked.
   const Prediction& prediction() const { return prediction_; }
   const ModelSpec& model() const { return model_; }
   const Topology& topology() const { return topology_; }

@@ -42,7 +42,7 @@ struct ApplierSetting {
   const TokenSource* tokens = nullptr;
   // Settings of the optimizer that the model names.
   OptimizerSettings optimizer = AdamSettings{};
-  // Seed of the initial parameters.
+  // Seed of the initial parameters; the same on all ranks, and so are `tokens`.
   uint64_t seed = 1;
   // Type to compute in. Absent: that of the model's precision; another one is for tests.
   std::optional<ElementType> type;
@@ -95,11 +95,14 @@ class PlanApplier {
   // generation: parameters, optimizer states and the count of steps stay, and each rank gets the
   // parts it needs now. Measurements that were not taken are lost. In states `kPrepared` and
   // `kRunning`. INVALID_ARGUMENT (SPEC_INVALID) naming the field if `plan` has another model, batch
-  // or number of ranks, or a lower generation; the job then continues under the old plan.
+  // or number of ranks, or a lower generation; the job then continues under the old plan. Any other
+  // error ends the job: those of ReadStates, MoveStates and WriteStates (state_mover.h), and of
+  // RankTrainer::Create for the new plan.
   absl::Status Swap(const CheckedPlan& plan);
 
-  // Waits for all ranks and frees everything the plan needed. Ends in state `kDone`, in which
-  // another call is FAILED_PRECONDITION. In state `kVerified` it waits for no rank.
+  // Waits for all ranks and frees everything the plan needed. Returns the errors of that wait
+  // (PendingWork::Wait). Ends in state `kDone`, in which another call is FAILED_PRECONDITION. In
+  // state `kVerified` it waits for no rank.
   absl::Status Teardown();
 
   // Ends the job for all ranks, for the caller's reason `why`: ABORTED everywhere. The state is

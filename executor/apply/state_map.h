@@ -46,8 +46,9 @@ struct HeldRun {
 };
 
 // Lists what the rank of `program` holds of one kind of state, ordered by number, each once: the
-// parameters, or its shard of them; all kinds but kParameters are sharded alike. `element_size`:
-// bytes of an element of parameters, of which shards are whole 128 (ShardSize), for every kind.
+// parameters, or its shard of them; all kinds but kParameters are sharded alike. Does not ask
+// whether the layers have this kind. `element_size`: bytes of an element of parameters, of which
+// shards are whole 128 (ShardSize), for every kind.
 std::vector<HeldRun> RunsOf(const RankProgram& program, const ModelSpec& model,
                             const ParameterNumbers& numbers, StateKind kind, int64_t element_size);
 

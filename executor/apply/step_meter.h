@@ -51,8 +51,9 @@ class StepMeter : public TrainerObserver {
   StepMeter(const Options& options, ArrayPool& pool);
 
   // Returns a communicator over `inner` whose waits are counted by the purpose of its group
-  // (GroupSpec::purpose). `ranks`: those of the job that it has, in order; their distance is the
-  // stride of its collectives. The meter outlives it and its pending work.
+  // (GroupSpec::purpose); those of the group of the loss, or of an unknown purpose, are idle time.
+  // `ranks`: those of the job that it has, in order; their distance is the stride of its
+  // collectives. The meter outlives it and its pending work.
   std::unique_ptr<Communicator> Meter(const std::string& purpose, const std::vector<int>& ranks,
                                       std::unique_ptr<Communicator> inner);
 

@@ -19,7 +19,8 @@ namespace parplan {
 // Use of a rank's time; `Phase` of execution.proto, in its order. In passes over a layer, waits in
 // communicators count for the purpose of their group, and only the rest for the pass (forward,
 // backward or recompute). Resharding, pipeline, gradient sync and optimizer have all the time of
-// these phases of the trainer (TrainerPhase), with waits and copies. Idle is what remains.
+// these phases of the trainer (TrainerPhase), with waits and copies. Idle is what remains. The
+// executor trains no experts, so kExpertParallel has no time.
 enum class StepPhase {
   kForward,
   kBackward,
@@ -84,7 +85,7 @@ struct StepWindow {
 // Returns the name in messages and JSON, for example `tensor_parallel`.
 std::string StepPhaseName(StepPhase phase);
 
-// Converts a window to the message that servers take.
+// Converts a window to the message that servers take; phases and memory items of 0 are left out.
 v1::MeasuredWindow WindowToProto(const StepWindow& window);
 
 }  // namespace parplan

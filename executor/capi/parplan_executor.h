@@ -105,7 +105,8 @@ typedef struct parplan_source {
 
 /* Verifies the plan and creates a handle. PARPLAN_REFUSED for a malformed envelope or a plan that
  * must not be run here; PARPLAN_INVALID_ARGUMENT for another file that breaks a rule, or a plan
- * that this library cannot describe. */
+ * that this library cannot describe. It neither compares the trust bundle with one that was used
+ * before nor looks at the runtime for which the plan was predicted. */
 int32_t parplan_plan_load(const parplan_source* source, parplan_plan** plan, parplan_error* error);
 /* Frees a plan, after its ranks and reports; does nothing for NULL. */
 void parplan_plan_free(parplan_plan* plan);
@@ -127,6 +128,7 @@ typedef struct parplan_plan_info {
   /* Pipeline degree (groups of ranks that a sample passes through), and stages on each group. */
   int32_t pipeline_parallel_degree;
   int32_t virtual_stage_count;
+  /* Samples of a step, and the micro-batches into which they are split. */
   int64_t global_batch_size;
   int64_t micro_batch_count;
   /* A parplan_schedule. */
@@ -187,7 +189,8 @@ typedef struct parplan_layer {
   int32_t tensor_innermost;
 } parplan_layer;
 
-/* Describes the strategy of layer `layer`, counted from 0. */
+/* Describes the strategy of layer `layer`, counted from 0 through the whole model, the embedding
+ * and the head included. */
 int32_t parplan_plan_get_layer(const parplan_plan* plan, int32_t layer, parplan_layer* out,
                                parplan_error* error);
 
@@ -199,14 +202,14 @@ typedef struct parplan_group {
    * activations between layouts. "forward N" and "backward N": messages between stages N and N + 1.
    * "tied": the embedding and the head that share a table. "loss": the sum of the loss. */
   const char* purpose;
-  /* Ranks of the job, in order. */
+  /* Ranks of the job, in the order of the group, and their number. */
   const int32_t* ranks;
   int32_t rank_count;
 } parplan_group;
 
-/* List the groups of all ranks, each once, in an order in which all ranks of the job can make them
- * together, as torch.distributed.new_group requires. The first call takes time proportional to the
- * number of ranks. */
+/* List the groups of all ranks, each once and each of two or more ranks, in an order in which all
+ * ranks of the job can make them together, as torch.distributed.new_group requires. The first call
+ * takes time proportional to the number of ranks. */
 int32_t parplan_plan_group_count(parplan_plan* plan, int32_t* count, parplan_error* error);
 int32_t parplan_plan_get_group(parplan_plan* plan, int32_t index, parplan_group* group,
                                parplan_error* error);
@@ -217,7 +220,8 @@ int32_t parplan_rank_open(const parplan_plan* plan, int32_t rank, parplan_rank**
 /* Frees a rank; does nothing for NULL. */
 void parplan_rank_free(parplan_rank* rank);
 
-/* List the groups that this rank is in. */
+/* List the groups of two or more ranks that this rank is in, in the order in which
+ * parplan_plan_get_group lists them. */
 int32_t parplan_rank_group_count(const parplan_rank* rank, int32_t* count, parplan_error* error);
 int32_t parplan_rank_get_group(const parplan_rank* rank, int32_t index, parplan_group* group,
                                parplan_error* error);
@@ -287,7 +291,7 @@ typedef struct parplan_window {
   size_t size;
   int32_t rank;
   int32_t step_count;
-  /* Number of the first step, from 0. */
+  /* Number of the first step, counted from 0 at the first step under the plan of the report. */
   int64_t first_step;
   double median_step_seconds;
   /* 0: unknown. */
@@ -296,7 +300,8 @@ typedef struct parplan_window {
 
 /* Hands over a window and returns at once. PARPLAN_INVALID_ARGUMENT for a negative number, no step,
  * or a step time that is not above 0 and at most 1e6 s. At most 4096 windows wait for the server;
- * beyond that the oldest are lost. The server checks the rank. */
+ * beyond that the oldest are lost. The server checks the rank: if it refuses a window, those that
+ * travel with it are lost too, at most 256 in all. */
 int32_t parplan_report_add(parplan_report* report, const parplan_window* window,
                            parplan_error* error);
 

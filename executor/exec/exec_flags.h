@@ -13,8 +13,8 @@ namespace parplan {
 // The values of the flags. Negative numbers, and others that make no sense, are refused by
 // `ParseFlags`.
 struct ExecFlags {
-  // Paths of files; the last four may be empty: synthetic tokens, no results, no second plan, links
-  // as they are.
+  // Paths of files. The first four are required; the others may be empty: synthetic tokens, no
+  // results, no second plan, links as they are.
   std::string plan;
   std::string trust;
   std::string model;
@@ -23,20 +23,20 @@ struct ExecFlags {
   std::string results;
   std::string swap_to;
   std::string shape_links;
-  // Number of ranks to launch on this machine; 0: another launcher starts them. The launched ranks
-  // get the same command line, so a rank must look at its RankEnvironment first.
+  // Number of ranks to launch on this machine, at most 4096; 0: another launcher starts them. The
+  // launched ranks get the same command line, so a rank must look at its RankEnvironment first.
   int ranks = 0;
   // Whether each of them is bound to a core; ignored with `cuda`.
   bool pins = true;
   // `cpu` or `cuda`.
   std::string backend = "cpu";
-  // Optimizer steps in all.
+  // Optimizer steps in all, at least 1.
   int64_t steps = 10;
-  // Steps from one printed loss to the next.
+  // Steps from one printed loss to the next, at least 1. That of the last step is always printed.
   int64_t log_every = 1;
-  // Steps of a measured window.
+  // Steps of a measured window, at least 1.
   int window_steps = 10;
-  // 0: the optimizer's default.
+  // 0: the optimizer's default, 0.001 for Adam and 0.01 for SGD.
   double learning_rate = 0.0;
   // Whether plans that were predicted for other runtimes are run too.
   bool takes_any_runtime = false;
@@ -44,7 +44,8 @@ struct ExecFlags {
   bool shares_devices = false;
   // Seed of the initial parameters and of the tokens.
   uint64_t seed = 1;
-  // Number of steps under the first plan, from 0 on, if `swap_to` is given.
+  // Number of steps under the first plan, from 0 on, if `swap_to` is given; the two come together.
+  // `ReadInputs` refuses a number that is not below `steps`.
   int64_t swap_at = 0;
   // Job and node that the plan must be for; empty: not checked.
   std::string job_id;
@@ -65,7 +66,9 @@ struct ExecFlags {
 // Reads the command line, and for some flags variables of the environment (docs/launch.md), into
 // `flags`, which hold the defaults. Returns -1 to go on, else the status to exit with: 0 if help,
 // the version or a completion was printed, or 2 after an error, which was printed to standard
-// error.
+// error; `flags` may be filled in part then. Opens no file: `ReadInputs` reads those of the
+// training, and `MakeServerSink` (clients/cpp/execution_sink.h) those of the connection to the
+// server.
 int ParseFlags(int argc, char** argv, ExecFlags& flags);
 
 }  // namespace parplan

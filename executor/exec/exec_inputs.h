@@ -25,8 +25,9 @@ struct ExecInputs {
   CheckedPlan plan;
   // Absent if the flags name none.
   std::optional<CheckedPlan> swap_to;
+  // Bytes of the text, or synthetic tokens without one; never null.
   std::unique_ptr<TokenSource> tokens;
-  // Settings of the model's optimizer, with the learning rate of the flags.
+  // Settings of the model's optimizer, with the learning rate of the flags unless that is 0.
   OptimizerSettings optimizer;
   // JobFabricOptions::shape; null: no link is slowed down.
   std::function<LinkShape(int from, int to)> shape;
@@ -36,10 +37,12 @@ struct ExecInputs {
 // plans as of `now`. Returns the errors of PlanVerifier::Verify (verifier.h), CheckedPlan::Create
 // (checked_plan.h) and ReadTrustFile (clients/files/input_files.h, which also remembers the
 // bundle), FAILED_PRECONDITION (SPEC_INVALID) for a plan that was predicted for another runtime
-// unless the flags accept any, the error of MakeTextTokens (token_source.h) for a text that it
-// refuses, and INVALID_ARGUMENT naming a file that cannot be read, a text above 8 GiB, or with a
-// plan to swap to `--swap-at` if it is not below `--steps`. Wrong contents are INVALID_ARGUMENT
-// too, in most cases naming the field, such as `model.precision`, and not the file.
+// unless the flags accept any (a plan that names no runtime is accepted), the error of
+// MakeTextTokens (token_source.h) for a text that it refuses, and INVALID_ARGUMENT naming a file
+// that cannot be read, a text above 8 GiB, or `--swap-at` if there is a plan to swap to and it is
+// not below `--steps`. Wrong contents are INVALID_ARGUMENT too, in most cases naming the field,
+// such as `model.precision`, and not the file. Whether the plan to swap to may follow the first one
+// is checked by PlanApplier::Swap alone.
 absl::StatusOr<ExecInputs> ReadInputs(const ExecFlags& flags, absl::Time now);
 
 // Reads the shapes of links between ranks, which are in order on nodes of `ranks_per_node`:
@@ -47,9 +50,10 @@ absl::StatusOr<ExecInputs> ReadInputs(const ExecFlags& flags, absl::Time now);
 //   {"ranks_per_node": 2, "between_nodes": {"bytes_per_second": 1e8, "latency_seconds": 1e-4},
 //    "within_node": {...}}
 //
-// Links and figures that are not named are not slowed down. INVALID_ARGUMENT (SPEC_INVALID) naming
-// the file if it is no JSON object, else the field that is unknown, missing (`ranks_per_node`), not
-// above 0, or a figure above 1e18.
+// Links and figures that are not named are not slowed down. The function that is returned takes
+// ranks of the job, from 0. INVALID_ARGUMENT (SPEC_INVALID) naming the file if it is no JSON object
+// or names a member twice, else the field that is unknown, missing (`ranks_per_node`), not above 0,
+// or a figure above 1e18.
 absl::StatusOr<std::function<LinkShape(int from, int to)>> ParseLinkShapes(
     absl::string_view json, const std::string& file_name);
 

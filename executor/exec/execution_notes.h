@@ -22,18 +22,20 @@ namespace parplan {
 // The event that a note reports of an execution: the server has opened it, or has closed it.
 enum class ExecutionEvent { kOpened, kClosed };
 
-// Writes a note to `descriptor` (RankEnvironment::result_descriptor); does nothing if that is -1.
-// Any thread may call it, since a note is one write.
+// Writes a note to `descriptor` (RankEnvironment::result_descriptor); does nothing if that is
+// negative. Ignores errors, which mean that the launcher is gone. Any thread may call it, since a
+// note is one write.
 void NoteExecution(int descriptor, ExecutionEvent event, const std::string& execution);
 
 // Returns the executions that are opened and not closed in `notes`, the text of all notes, in the
-// order of their opening. A last line without an end is ignored.
+// order of their opening. A last line without an end is ignored, and so is a line of another form.
 std::vector<std::string> LeftOpen(absl::string_view notes);
 
-// Reports to the server that the execution failed; blocks. OK also if the execution has ended
-// already. The error of `connect`, which is called once, and NOT_FOUND and INVALID_ARGUMENT of the
-// server come at once. Any other error is tried again for `timeout`, with pauses of 0.2 s that
-// double; then DEADLINE_EXCEEDED with the last error.
+// Reports to the server that the execution failed; blocks for little more than `timeout`, and as
+// long as `connect` does. Makes at least one attempt; each takes at most 5 s. OK also if the
+// execution has ended already. The error of `connect`, which is called once, and NOT_FOUND and
+// INVALID_ARGUMENT of the server come at once. Any other error is tried again for `timeout`, with
+// pauses of 0.2 s that double; then DEADLINE_EXCEEDED with the last error.
 absl::Status FailExecution(
     const std::function<absl::StatusOr<std::unique_ptr<ExecutionSink>>()>& connect,
     const std::string& execution, const std::string& reason, absl::Duration timeout);

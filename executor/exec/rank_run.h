@@ -20,11 +20,15 @@ namespace parplan {
 // failed, and main.cc then exits with `kExitAfterAnother`, so that the launcher names the rank that
 // failed first.
 //
-// Returns the errors of ReadInputs, LoadBackend, DeviceBackend, CheckedPlan::CheckDevice,
-// RendezvousServer::Start, JobFabric and PlanApplier. FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if
-// the node has no device for this rank and ranks may not share one (`--share-devices`; processors
-// are always shared); OUT_OF_RANGE if the loss is not finite, from every rank, as all have the same
-// loss; INTERNAL if the results cannot be written. A server that cannot be reached is no error.
+// Returns the errors of ReadInputs, LoadBackend, DeviceBackend, CheckedPlan::CheckDevice (for the
+// first plan), RendezvousServer::Start, JobFabric and PlanApplier. FAILED_PRECONDITION
+// (TOPOLOGY_MISMATCH) if the node has no device for this rank and ranks may not share one
+// (`--share-devices`; processors are always shared, and under another launcher that sets
+// CUDA_VISIBLE_DEVICES a single GPU is the rank's own); OUT_OF_RANGE if the loss is not finite,
+// from every rank, as all have the same loss; INTERNAL if the results cannot be written. After any
+// other error rank 0 prints no table and writes no results. A server that cannot be reached is no
+// error, nor are flags of its connection that `MakeServerSink` (clients/cpp/execution_sink.h)
+// refuses; main.cc checks these before.
 absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& joined);
 
 }  // namespace parplan

@@ -29,11 +29,13 @@ struct PlanRecord {
   // Absent if the system does not say, or these steps took less than a second.
   std::optional<MachineUse> machine;
 
-  // Returns the median over windows of the slowest rank's median. The first window, which has the
-  // cold start, only counts if it is the only one. Zero without windows.
+  // Returns the median over windows of the slowest rank's median; of an even number of windows the
+  // mean of the two in the middle. The first window, which has the cold start, only counts if it is
+  // the only one. Zero without windows.
   absl::Duration MeasuredStep() const;
-  // Returns the window with the highest peak among those of a stage's ranks. REQUIRES, unchecked:
-  // there are windows, and `stage` is from 0 to stage_count() - 1.
+  // Returns the window with the highest peak among those of a stage's ranks, the first of equal
+  // ones; valid until `windows` changes. REQUIRES, unchecked: there are windows, and `stage` is
+  // from 0 to stage_count() - 1.
   const v1::MeasuredWindow& FullestOf(int stage) const;
   // Returns the highest peak of all ranks, in bytes; 0 without windows.
   int64_t MeasuredPeak() const;
@@ -45,7 +47,7 @@ struct PlanRecord {
 // The whole run. Every rank fills one; only that of rank 0 has the report, and is printed and
 // written.
 struct RunRecord {
-  // [step] mean loss of the step's tokens, in nats.
+  // [step] mean loss of the step's tokens, in nats; steps count from 0 through all plans.
   std::vector<double> losses;
   // Plans in the order of the run; a swap adds one.
   std::vector<PlanRecord> plans;
@@ -62,7 +64,8 @@ struct RunRecord {
 std::string RecordJson(const RunRecord& record);
 
 // Formats the record for people, plan by plan without those that made no step: step time, and if
-// there are windows the memory of every stage by item, predicted and measured.
+// there are windows the memory of every stage by item, predicted and measured. Empty if no plan
+// made a step.
 std::string RecordTable(const RunRecord& record);
 
 }  // namespace parplan

@@ -32,7 +32,7 @@ namespace parplan {
 struct LayerProbeShape {
   // Ranks that share each matrix; divides the ranks of the job and the heads and columns of layers.
   int tensor_parallel_degree = 1;
-  // Whether they also share the tokens between matrices.
+  // Whether they also share the tokens between matrices; ignored if the degree is 1.
   bool sequence_parallel = false;
   // Samples of a micro-batch on one device.
   int64_t samples = 1;
@@ -62,7 +62,8 @@ struct LayerProbeSetting {
   // Limits on the steps that count, each at least 1, which is not checked. Measuring ends once the
   // median of every time is known to the relative `precision` with 95 % probability, or at a limit.
   // Times below 5 % of the sum of all need only be known to `precision` of that 5 %. If the time is
-  // over before `min_repetition_count`, three steps are enough.
+  // over before `min_repetition_count`, three steps are enough; `max_repetition_count` is never
+  // exceeded, also if it is below the others.
   int min_repetition_count = 7;
   int max_repetition_count = 60;
   double precision = 0.01;

@@ -14,7 +14,7 @@
 
 namespace parplan {
 
-// Memory of one layer definition on the fullest rank.
+// Memory of one layer definition. Each number is the largest of all ranks.
 struct LayerSizes {
   // Index into `ModelSpec::layer_definitions`.
   int definition_index = 0;

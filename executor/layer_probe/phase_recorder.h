@@ -18,9 +18,10 @@ namespace parplan {
 // of one kind it does not wait. Used by the trainer's thread.
 class PhaseRecorder : public TrainerObserver {
  public:
-  // `kind_of_layer`: [layer] kind to which the layer's time is added, from 0. `kernels` may be null
-  // if calls return only after they are executed. `meter`, which is not null, counts the waits of
-  // the trainer's communicators. `now` reads a steady clock. Pointers outlive it.
+  // `kind_of_layer`: [layer] kind to which the layer's time is added, from 0; it has every layer
+  // that the trainer reports, which is not checked. `kernels` may be null if calls return only
+  // after they are executed. `meter`, which is not null, counts the waits of the trainer's
+  // communicators. `now` reads a steady clock. Pointers outlive it.
   PhaseRecorder(LayerKernels* kernels, const WaitMeter* meter, std::vector<int> kind_of_layer,
                 std::function<absl::Duration()> now);
 

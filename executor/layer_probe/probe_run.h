@@ -46,7 +46,8 @@ struct ProbeJob {
 };
 // Makes a job whose model is the embedding of `model`, `depth` layers (at least 1) of definition
 // `middle_index`, and the head, in micro-batches of `shape`; only the middle layers recompute.
-// INVALID_ARGUMENT if the executor cannot run it.
+// INVALID_ARGUMENT if the executor cannot run it. REQUIRES, unchecked: CheckProbeShape takes
+// `shape`, and `middle_index` is one into `ModelSpec::layer_definitions`.
 absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, int depth,
                                       RecomputeLevel recompute_level, const LayerProbeShape& shape,
                                       const LayerProbeSetting& setting);

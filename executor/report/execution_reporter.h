@@ -53,20 +53,22 @@ struct ReportSummary {
   // Windows lost because the queue was full, or the server refused them or could not be reached.
   // After `Finish` every window counts as delivered or lost.
   int64_t lost_count = 0;
-  // The last error, also if later calls went well; OK if there was none.
+  // The last error of a call, also if later calls went well; OK if there was none, even if windows
+  // were lost because the queue was full.
   absl::Status trouble;
   // Whether the server has taken how the job ended.
   bool is_closed = false;
 };
 
-// Works on a thread of its own, of low priority and on any core. It retries a server that cannot be
-// reached, has no room or quota left, or does not accept the token or certificate, until
-// `close_timeout` after `Finish` has passed (UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, INTERNAL,
-// UNKNOWN, UNAUTHENTICATED, and RESOURCE_EXHAUSTED but for UPLOAD_TOO_LARGE), and gives up at any
-// other error, for example if the server does not know the plan or the execution; if a call with
-// windows, of at most 256, is INVALID_ARGUMENT, they are lost, and it goes on. Any error of
-// `connect` is retried as UNAVAILABLE, since a file may be being renewed; a caller that wants wrong
-// options refused tries `connect` itself before. After it has given up, all windows are lost.
+// Works on a thread of its own, of low priority and on any core. Opens the execution as soon as it
+// is made, before there are windows. It retries a server that cannot be reached, has no room or
+// quota left, or does not accept the token or certificate, until `close_timeout` after `Finish` has
+// passed (UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNKNOWN, UNAUTHENTICATED, and
+// RESOURCE_EXHAUSTED but for UPLOAD_TOO_LARGE), and gives up at any other error, for example if the
+// server does not know the plan or the execution; if a call with windows, of at most 256, is
+// INVALID_ARGUMENT, they are lost, and it goes on. Any error of `connect` is retried as
+// UNAVAILABLE, since a file may be being renewed; a caller that wants wrong options refused tries
+// `connect` itself before. After it has given up, all windows are lost.
 //
 //   ExecutionReporter reporter({.plan = plan.name()}, connect);
 //   reporter.Add(windows);                                    // whenever some are measured

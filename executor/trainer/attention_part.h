@@ -57,9 +57,11 @@ class AttentionPart {
   // without all-to-alls are kept as they were taken.
   absl::StatusOr<Array> Forward(Array projections, ArrayUse use, Kept& kept) const;
   // Recomputes the logarithms, which selective recomputation drops; writes `outputs`, with
-  // all-to-alls the kept `whole_outputs` instead, again with the same values.
+  // all-to-alls the kept `whole_outputs` instead, again with the same values. The logarithms count
+  // as transient.
   absl::Status Recompute(Kept& kept, const Array& outputs) const;
-  // Returns the gradients of the projections; frees what was kept.
+  // Returns the gradients of the projections; frees what was kept. `outputs` are those of
+  // `Forward`, and `output_gradients` have their shape.
   absl::StatusOr<Array> Backward(Kept kept, Array outputs, Array output_gradients) const;
 
  private:

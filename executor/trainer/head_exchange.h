@@ -12,17 +12,18 @@
 namespace parplan {
 
 // Used by the thread of the trainer. By tokens a rank has `row_count` rows with all heads, `width`
-// elements wide, `row_stride` elements apart. By heads it has the rows of all ranks with its share
-// of the heads, `width` / ranks elements wide, `whole_stride` elements apart.
+// elements wide, `row_stride` elements apart. By heads it has the rows of all ranks, in the order
+// of the group, with its share of the heads, `width` / ranks elements wide, `whole_stride` elements
+// apart.
 class HeadExchange {
  public:
   // `row_count`: rows of this rank when split by tokens. `tools` outlives it.
   HeadExchange(const LayerTools& tools, int64_t row_count);
 
-  // Exchange `rows` for `whole` and back. Collective over the context group; pointers are to device
-  // memory. REQUIRES, unchecked: there is a context group, its ranks have consecutive tokens in
-  // their order, and its size divides `width`. Return the errors of memory and of the communicator
-  // (layer_tools.h).
+  // Exchange `rows` for `whole` and back. Meanwhile they take two transient arrays of `row_count` x
+  // `width` elements. Collective over the context group; pointers are to device memory. REQUIRES,
+  // unchecked: there is a context group, its ranks have consecutive tokens in their order, and its
+  // size divides `width`. Return the errors of memory and of the communicator (layer_tools.h).
   absl::Status ToHeads(const void* rows, int64_t row_stride, int64_t width, void* whole,
                        int64_t whole_stride) const;
   absl::Status ToTokens(const void* whole, int64_t whole_stride, int64_t width, void* rows,

@@ -45,7 +45,8 @@ struct StatePart {
 
 // Returns the elements of each rank's shard of `size` elements, of `element_size` bytes each, that
 // `rank_count` ranks share: whole 128 bytes, so that the last shards may be short or empty. Sizes
-// of states follow from the element that the kernels compute with, whatever theirs is.
+// of states follow from the element that the kernels compute with, whatever theirs is. REQUIRES,
+// unchecked: `rank_count` is above 0, and `element_size` divides 128.
 int64_t ShardSize(int64_t size, int64_t rank_count, int64_t element_size);
 
 // Used by the thread of the trainer. Errors are those of memory and of communicators
@@ -81,8 +82,9 @@ class LayerState {
   // Ends the backward pass of a micro-batch: sharded gradients are reduced to their owners.
   absl::Status EndBackward();
 
-  // Starts to sum the step's gradients over all ranks, after the last micro-batch. It proceeds
-  // while other layers compute; nothing may be added to the gradients after it.
+  // Starts to sum the step's gradients over all ranks, after the last micro-batch. If gradients are
+  // sharded, `EndBackward` has summed them, and nothing is left to do. It proceeds while other
+  // layers compute; nothing may be added to the gradients after it.
   absl::Status StartSynchronize();
   // Waits for that sum; starts it if it was not started.
   absl::Status Synchronize();
@@ -95,9 +97,10 @@ class LayerState {
   // optimizer states or gradients are sharded; if it gathers ahead, `Parameters` waits for them.
   absl::Status Step(int64_t step);
 
-  // Returns the state of each kind that the layer has, to be read or overwritten between two steps.
-  // A layer has masters if its elements have 16 bits, and the moments that its optimizer needs.
-  // Waits for parameters that are being gathered; returns the error of that.
+  // Returns the state of each kind that the layer has, in the order of StateKind, to be read or
+  // overwritten between two steps. Their pointers are valid as long as this object. A layer has
+  // masters if its elements have 16 bits, and the moments that its optimizer needs. Waits for
+  // parameters that are being gathered; returns the error of that.
   absl::StatusOr<std::vector<StatePart>> Parts();
 
   // Returns the layout given to `Create`.

@@ -91,9 +91,10 @@ struct ParameterLayout {
 // in the definition decides what they are: a layer has matrices and the gains of RMS norms; a GELU
 // layer with more has LayerNorms and biases (none for keys, since softmax does not depend on them);
 // a head with more has a LayerNorm; an embedding with enough for all tokens of a sample has a table
-// of positions. A tied head has no table. Query, key and value follow one another in this order,
-// and so do gate and up. Rows and columns that `tensor_parallel_degree` does not divide, such as
-// those of a vocabulary, are split so that parts differ by at most one.
+// of positions, with as many rows as its remaining parameters make. A tied head has no table.
+// Query, key and value follow one another in this order, and so do gate and up. Rows and columns
+// that `tensor_parallel_degree` does not divide, such as those of a vocabulary, are split so that
+// parts differ by at most one.
 //
 // REQUIRES, unchecked: a layer that the executor trains (`RankProgram::Create` refuses the others,
 // for example those with experts).

@@ -84,10 +84,10 @@ class RankTrainer {
   // ranks. REQUIRES, unchecked: `step_count` is at least 0.
   void ContinueFrom(int64_t step_count) { step_count_ = step_count; }
 
-  // Calls `visit` for every layer of this rank, in order, with the state it keeps from step to
-  // step. The parts lie in device memory, stay valid until the trainer is destroyed, and may be
-  // read or overwritten between two steps. Not collective, but waits for the parameters that the
-  // last step gathers; returns the errors of that (`Step`).
+  // Calls `visit` for every layer of this rank, in the order of the model, with the state it keeps
+  // from step to step. The parts lie in device memory, stay valid until the trainer is destroyed,
+  // and may be read or overwritten between two steps. Not collective, but waits for the parameters
+  // that the last step gathers; returns the errors of that (`Step`).
   absl::Status VisitStates(const std::function<void(int layer_index, const ParameterLayout& layout,
                                                     const std::vector<StatePart>& parts)>& visit);
 

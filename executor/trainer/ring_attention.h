@@ -20,17 +20,17 @@ namespace parplan {
 // Used by the thread of the trainer.
 class RingAttention {
  public:
-  // `shape`: of attention of whole samples, from rows of projections to rows of outputs.
-  // `pieces`: [context rank] the tokens it has, in its order: as many on each rank, none on two.
-  // REQUIRES, unchecked, once `Forward` or `Backward` is called: at least two ranks, which are
-  // those of the context communicator of `tools`, which outlives it.
+  // `shape`: of attention of whole samples, from rows of projections to rows of outputs. `pieces`:
+  // [context rank] the tokens it has, in its order. Each rank has as many tokens, and none is on
+  // two ranks. REQUIRES, unchecked, once `Forward` or `Backward` is called: at least two ranks,
+  // which are those of the context communicator of `tools`, which outlives it.
   RingAttention(const LayerTools& tools, const AttentionShape& shape,
                 std::vector<std::vector<Interval>> pieces);
 
-  // Write outputs and logarithms, and the gradients of projections. Collective over the context
-  // group. Return the errors of memory and communicators (layer_tools.h). Arrays have one
-  // row for each token of this rank and sample, [token][sample] (AttentionPart); `logarithms` is
-  // [piece][sample][head][query], of the type of statistics.
+  // `Forward` writes `outputs` and `logarithms`; `Backward` replaces all of `projection_gradients`.
+  // Collective over the context group. Return the errors of memory and communicators
+  // (layer_tools.h). Arrays have one row for each token of this rank and sample, [token][sample]
+  // (AttentionPart); `logarithms` is [piece][sample][head][query], of the type of statistics.
   absl::Status Forward(const Array& projections, const Array& outputs,
                        const Array& logarithms) const;
   absl::Status Backward(const Array& projections, const Array& outputs, const Array& logarithms,

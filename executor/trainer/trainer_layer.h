@@ -60,8 +60,8 @@ class TrainerLayer {
   absl::StatusOr<Array> Forward(int64_t step, int64_t micro_batch, Array input);
   // Returns the gradient of the input [row_count x hidden]; null for an embedding.
   // `output_gradient` is null for a head, which adds the losses of its rows to `*loss`, one fp64 in
-  // device memory, on the first of its tensor-parallel ranks alone. REQUIRES, unchecked: `Forward`
-  // of this micro-batch came before, and no `Backward` of it since.
+  // device memory, on the first of its tensor-parallel ranks alone; other layers ignore `loss`.
+  // REQUIRES, unchecked: `Forward` of this micro-batch came before, and no `Backward` of it since.
   absl::StatusOr<Array> Backward(int64_t step, int64_t micro_batch, Array output_gradient,
                                  double* loss);
 

@@ -20,7 +20,8 @@ enum class TrainerPhase {
   kForward,
   kRecompute,
   kBackward,
-  // Moving activations or gradients from one layout to another within a stage.
+  // Moving activations or gradients from one layout to another within a stage; reported for the
+  // later of the two layers.
   kReshard,
   // Receiving from another stage, with the wait for it.
   kReceive,
@@ -43,8 +44,9 @@ class TrainerObserver {
   virtual ~TrainerObserver() = default;
   // Called by the trainer's thread when a phase begins, many times a step, so it should take little
   // time. `layer_index` is the layer's index in the model; -1 if the phase belongs to no single
-  // layer. An asynchronous device may still execute the phase before. If a step fails, the phase
-  // that failed is the last one reported.
+  // layer: kReceive, kSend, kLoss and kOutside. The same phase of the same layer may be reported
+  // twice in a row. An asynchronous device may still execute the phase before. If a step fails, the
+  // phase that failed is the last one reported.
   virtual void Enter(TrainerPhase phase, int layer_index) = 0;
 };
 

@@ -90,8 +90,10 @@ class DeviceBackend {
   virtual const std::string& name() const = 0;
   // Number of devices, at least 1.
   virtual int device_count() const = 0;
-  // Returns the facts of a device; those of all cores are the same. INTERNAL if CUDA does not
-  // report them. REQUIRES, unchecked by `cpu`: 0 <= device < device_count().
+  // Returns the facts of a device; those of all cores are the same. The first call of `cuda` loads
+  // cuDNN if there is one, and sets variables of the environment for it (CudnnVersion,
+  // cudnn_attention.h), which no other thread may read meanwhile. INTERNAL if CUDA does not report
+  // them. REQUIRES, unchecked by `cpu`: 0 <= device < device_count().
   virtual absl::StatusOr<DeviceFacts> Describe(int device) const = 0;
   // Opens a device for the calling thread. `cpu` does not bind the thread to a core, which is the
   // task of the launcher of ranks; `cuda` binds it to the processors near the GPU (near_cores.h).

@@ -64,7 +64,9 @@ enum class BackendFault {
 
 // Loads the back end `name`, `cpu` or `cuda`. The error says in one line what is missing and what
 // to do: INVALID_ARGUMENT for another name, UNAVAILABLE for the other faults, both without a
-// reason. A plugin stays loaded until the process ends.
+// reason. A plugin stays loaded until the process ends. It sets CUDA_DEVICE_MAX_CONNECTIONS and
+// NCCL_RUNTIME_CONNECT in the process's environment unless they are set; no other thread may read
+// the environment meanwhile.
 absl::StatusOr<std::unique_ptr<DeviceBackend>> LoadBackend(absl::string_view name,
                                                            const BackendOptions& options = {});
 

@@ -44,7 +44,8 @@ struct PluginFindings {
 struct DevicePlugin {
   int32_t abi;
   const char* release;
-  // Looks for driver and devices; fast.
+  // Looks for driver and devices; fast. This and `open` set variables of CUDA and NCCL in the
+  // process's environment (LoadBackend).
   PluginFindings (*look)();
   // Opens the back end, which the caller deletes; null with the reason in `findings` if it fails.
   // Called only after `look` returned kReady.

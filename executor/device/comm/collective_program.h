@@ -6,8 +6,8 @@
 // all-reduces, except that those of at most 8 KiB among a power of two of ranks use recursive
 // doubling, which takes the fewest steps. In an all-to-all each rank sends to each other one in
 // turn; a broadcast goes down a chain of ranks in pieces of 64 KiB; a barrier takes log2(size)
-// steps. The order of additions depends on the call, rank and size only, so results are the same
-// bit by bit in every run, and those of an all-reduce at every rank.
+// steps, rounded up. The order of additions depends on the call, rank and size only, so results are
+// the same bit by bit in every run, and those of an all-reduce at every rank.
 //
 //   const CollectiveProgram program = ProgramOf(call, rank, size);
 //   for (const ProgramCopy& copy : program.copies) ...        // before any message
@@ -71,8 +71,8 @@ struct CollectiveProgram {
 };
 
 // Returns the program of `rank` among `size` ranks. REQUIRES, unchecked: `call` is valid
-// (CheckCall); its pointers are not read. O(size) steps; for a broadcast one more than it has
-// pieces.
+// (CheckCall); its pointers are not read. O(size) steps; for a broadcast at most one more than it
+// has pieces, and none for no elements.
 CollectiveProgram ProgramOf(const CollectiveCall& call, int rank, int size);
 
 // Returns the first element of part `part` when `count` elements are split into `size` parts whose

@@ -65,8 +65,9 @@ struct CollectiveCall {
 };
 
 // Checks `call` against the rules above for rank `rank` of a group of `size` ranks called `group`:
-// INVALID_ARGUMENT with the rule it breaks. Bytes cannot be reduced, and the buffers of an
-// all-to-all must differ.
+// INVALID_ARGUMENT with the rule it breaks. Bytes cannot be reduced, the buffers of an all-to-all
+// must differ, and unless `count` is 0 no buffer that the operation uses is null: the root of a
+// broadcast needs both, the other ranks `receive` alone.
 absl::Status CheckCall(const CollectiveCall& call, int rank, int size, absl::string_view group);
 
 // Return the bytes that a rank of a group of `size` has in `send` and in `receive`; 0 if its
@@ -139,8 +140,9 @@ class Communicator {
   // Starts the operation and waits for its end. Returns the errors of `Start` and
   // `PendingWork::Wait`.
   virtual absl::Status Run(const CollectiveCall& call);
-  // Starts all operations, then waits for all, so that a send and a receive that depend on
-  // each other do not deadlock. Returns the first error. OK for an empty list.
+  // Starts all operations, then waits for all, so that a send and a receive that depend on each
+  // other do not deadlock. Returns the first error, once all that were started have ended. OK for
+  // an empty list.
   virtual absl::Status RunTogether(absl::Span<const CollectiveCall> calls);
   // Starts all operations as one; its work has ended when all have. None of them waits for another:
   // on a GPU they are a single call of NCCL. Nothing is started for an empty list.

@@ -51,7 +51,7 @@ struct CpuGroup {
   std::string name;
   // This rank's number in the group.
   int rank = 0;
-  // [rank of the group] rank of the job, for errors.
+  // [rank of the group] rank of the job, for errors; its length is the size of the group.
   std::vector<int> job_ranks;
   // Links to the other ranks of the group; not null.
   std::unique_ptr<LinkSet> links;
@@ -92,8 +92,8 @@ class CpuCommunicator : public Communicator {
   void Abort(absl::string_view reason) override;
   CommunicatorStats Stats() const override;
 
-  // Moves the bytes that can be moved now and returns whether there were any; for a thread that
-  // works while the owner computes. Any thread may call it.
+  // Moves the bytes that can be moved now and returns whether there were any, or an operation
+  // failed; for a thread that works while the owner computes. Any thread may call it.
   bool Progress();
   // Returns whether an operation is under way. Any thread may call it.
   bool IsBusy() const { return open_count_.load(std::memory_order_acquire) > 0; }

@@ -63,8 +63,9 @@ std::string MakeProof(HandshakeSide side, const Handshake& handshake, absl::stri
 bool IsProof(absl::string_view proof, HandshakeSide side, const Handshake& handshake,
              absl::string_view token);
 
-// Sends kHello, as the caller, with a fresh nonce until `deadline` on SteadyNow(). The errors of
-// WriteFrame; UNAVAILABLE if the system has no random bytes.
+// Sends kHello, as the caller, with a fresh nonce until `deadline` on SteadyNow(). All of
+// `handshake` but the nonces is set before. The errors of WriteFrame; UNAVAILABLE if the system has
+// no random bytes.
 absl::Status SayHello(const Socket& socket, Handshake& handshake, absl::Duration deadline);
 // Reads kChallenge, as the caller after `SayHello`, and sends the own proof with `value` if that of
 // the listener is right. PERMISSION_DENIED if the listener does not prove that it knows the token,

@@ -51,8 +51,8 @@ class HelloReader {
   std::vector<Guest> Take(absl::Duration now);
 
   // Waits until `Take` has something to do, one of `others` is readable, or `deadline` on
-  // SteadyNow(); returns whether one of `others` is. Bytes that `Take` has seen do not end the wait
-  // again.
+  // SteadyNow(); returns whether one of `others` is. May return false early, as after a signal or
+  // an hour. Bytes that `Take` has seen do not end the wait again.
   bool Await(absl::Span<const int> others, absl::Duration deadline) const;
 
   // Returns whether no connection is unproven.

@@ -59,8 +59,8 @@ struct JobFabricOptions {
   absl::Duration join_timeout = absl::Minutes(2);
   // Limit on an operation of a communicator, from its start.
   absl::Duration operation_timeout = absl::Minutes(5);
-  // How often a waiting rank polls before it sleeps. -1 chooses by the processors this rank may
-  // use (SpinCount).
+  // How often a waiting rank polls before it sleeps. Below 0: 2000 times if the rank may use one
+  // processor alone, or as many as the job has ranks on its machine or more, else 50 times.
   int spin_count = -1;
   // Takes a line that says for whom this rank waits, every 10 s of a wait for other ranks to join
   // the job or a group. Called on the thread that waits. May be null.
@@ -68,6 +68,7 @@ struct JobFabricOptions {
   // Whether a thread moves operations that were started while this rank computes.
   bool has_progress_thread = true;
   // Returns the shape of the link from one rank of the job to another. Null: none is slowed down.
+  // Called by `MakeGroup` alone, with this rank as `from`.
   std::function<LinkShape(int from, int to)> shape;
 };
 
@@ -90,8 +91,11 @@ class JobFabric : public RankContext {
   // call it. `name` says what the group is for, for example `tensor`; ranks that make several
   // groups of one name make them in the same order. INVALID_ARGUMENT if `ranks` are not distinct
   // ranks of the job with this one among them; DEADLINE_EXCEEDED if the others do not come within
-  // `join_timeout`, UNAVAILABLE if no connection or shared memory can be made, or the error of
-  // Health. The fabric outlives the communicator.
+  // `join_timeout`, UNAVAILABLE if no connection or shared memory can be made, PERMISSION_DENIED or
+  // INVALID_ARGUMENT if the process that is found in place of another rank does not prove to be of
+  // the job, is of another user, or hands over something else than the memory of the group; or the
+  // error of Health. An error does not end the job: the other ranks wait until `join_timeout`, or
+  // until this one calls `Abort`. The fabric outlives the communicator.
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(const std::string& name,
                                                           const std::vector<int>& ranks) override;
 

@@ -30,8 +30,10 @@ class RankContext : public JobWatch {
   // Makes the communicator of `ranks` of the job, in that order, for buffers in host memory.
   // Collective: exactly these ranks call it, and it blocks until all of them have. `name` says what
   // the group is for. INVALID_ARGUMENT unless `ranks` are distinct ranks of the job, this one among
-  // them; UNAVAILABLE or DEADLINE_EXCEEDED if one cannot be reached or does not come in time; or
-  // the error of Health. This object outlives the communicator.
+  // them; UNAVAILABLE or DEADLINE_EXCEEDED if one cannot be reached or does not come in time;
+  // PERMISSION_DENIED or INVALID_ARGUMENT if a process that is no rank of the job answers in a
+  // rank's place; or the error of Health. An error does not end the job (`Abort` does). This object
+  // outlives the communicator.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       const std::string& name, const std::vector<int>& ranks) = 0;
 

@@ -10,8 +10,8 @@
 namespace parplan {
 
 // Combines `count` elements: result[i] = base[i] combined with arrived[i]. `result` may be `base`.
-// bf16 is added in fp32 and rounded to the nearest, ties to even. Does nothing for kByte. REQUIRES,
-// unchecked: buffers are aligned for `type`.
+// bf16 is added in fp32 and rounded to the nearest, ties to even. kMax may pass over a NaN. Does
+// nothing for kByte. REQUIRES, unchecked: buffers are aligned for `type`.
 void ReduceElements(ElementType type, Reduction reduction, const char* base, const char* arrived,
                     int64_t count, char* result);
 

@@ -50,8 +50,9 @@ class SharedSegment {
 // The links of one rank through a shared segment.
 class SharedMemoryLinks : public LinkSet {
  public:
-  // `rank`, `size`: of the group. `spin_count`: how often AwaitChange reads the bell before the
-  // thread sleeps; a few thousand if every rank has a core of its own, few if ranks share cores.
+  // `rank`, `size`: of the group; `segment` was made for as many ranks, which is not checked.
+  // `spin_count`: how often AwaitChange reads the bell before the thread sleeps; a few thousand if
+  // every rank has a core of its own, few if ranks share cores.
   SharedMemoryLinks(std::unique_ptr<SharedSegment> segment, int rank, int size, int spin_count);
   ~SharedMemoryLinks() override;
 

@@ -46,7 +46,8 @@ struct ConnectIntervals {
 };
 
 // Owns the descriptor of a socket, or none. Those that `Connect` and `Listener::Accept` return send
-// small messages at once, and break within half a minute if the other machine is gone.
+// small messages at once, and break within half a minute if the other machine is gone. System calls
+// on those of `Connect` do not block; on those of `Accept` they do.
 class Socket {
  public:
   Socket() = default;
@@ -60,13 +61,13 @@ class Socket {
   // SteadyNow(), each at least once. The host is resolved again before such a round, at most every
   // kResolveInterval; if that fails, the addresses of before are tried. INVALID_ARGUMENT for a text
   // without a colon, UNAVAILABLE naming the address at the deadline, or at once naming the host if
-  // it cannot be resolved at first. `on_failure`, which may be empty, hears of every attempt, to
-  // connect or to resolve again, that failed.
+  // it cannot be resolved at first. To resolve a name may block beyond `deadline`. `on_failure`,
+  // which may be empty, hears of every attempt, to connect or to resolve again, that failed.
   static absl::StatusOr<Socket> Connect(
       const std::string& address, absl::Duration deadline,
       const std::function<void(const absl::Status&)>& on_failure = nullptr);
   // Does the same for the addresses that `resolve` returns; errors call them `name`. An error of
-  // the first `resolve` is returned as it is.
+  // the first `resolve` is returned as it is. REQUIRES, unchecked: it returns at least one address.
   static absl::StatusOr<Socket> ConnectToAny(
       const Resolver& resolve, const std::string& name, absl::Duration deadline,
       const ConnectIntervals& intervals = {},

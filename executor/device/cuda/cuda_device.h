@@ -28,7 +28,8 @@ class CudaDevice : public Device, public StagingCopies {
  public:
   // Opens GPU `device` as CUDA numbers them, from 0. Binds the calling thread, and those that it
   // starts later, to processors near the GPU (BindNearDevice), and makes the GPU the thread's
-  // current one. INTERNAL, also for a number that no GPU has, or RESOURCE_EXHAUSTED without memory.
+  // current one. INTERNAL, also for a number that no GPU has, or RESOURCE_EXHAUSTED without memory;
+  // the thread may stay bound then.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(
       int device, GroupTransport groups, AttentionChoice attention = AttentionChoice::kAutomatic);
 

@@ -21,11 +21,12 @@
 
 namespace parplan::cuda {
 
-// Used by the thread that made it, except for `Fail`.
+// Used by the thread that made it, except for `Fail`. The destructor waits for the work of the
+// stream.
 class CudaQueue : public KernelQueue {
  public:
   // Makes a queue and sets `device` as the calling thread's device. Returns the errors of
-  // CudaStatus (cuda_status.h).
+  // CudaStatus (cuda_status.h) and of MatrixProducts::Create; `device` stays set then.
   static absl::StatusOr<std::unique_ptr<CudaQueue>> Create(
       int device, AttentionChoice attention = AttentionChoice::kAutomatic);
   ~CudaQueue() override;

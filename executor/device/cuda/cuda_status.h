@@ -33,6 +33,8 @@ inline absl::Status CublasStatus(cublasStatus_t status, absl::string_view what) 
 
 }  // namespace parplan::cuda
 
+// Returns the status of a call of CUDA's runtime from the enclosing function if it is an error; the
+// text of the call names it.
 #define PARPLAN_RETURN_IF_CUDA_ERROR(call) \
   PARPLAN_RETURN_IF_ERROR(::parplan::cuda::CudaStatus(call, #call))
 

@@ -73,7 +73,7 @@ class NcclCommunicator : public Communicator, private NcclWatched {
   absl::StatusOr<std::unique_ptr<PendingWork>> StartTogether(
       absl::Span<const CollectiveCall> calls) override;
   // Blocks until all ranks of the group have called it; returns at once if they had before. Returns
-  // the errors of NcclStatus, those of RankContext::Publish, Await and Health, and
+  // the errors of NcclStatus and CudaStatus, those of RankContext::Publish, Await and Health, and
   // DEADLINE_EXCEEDED if the ranks do not come within `job->operation_timeout()`, to which an abort
   // of NCCL may add 10 s; a thread that does not end by then is left behind. After a failure of the
   // group, that.

@@ -41,7 +41,9 @@ class DeviceMemory {
 // Makes the allocator of host memory; never null.
 std::unique_ptr<DeviceMemory> MakeHostMemory();
 
-// Use of an array; mirrors the memory items that a plan predicts (MemoryItemKind).
+// Use of an array. The names mean what those of MemoryItemKind (planner/model/plan.h) mean, the
+// memory items that a plan predicts; the numbers differ. kGatheredParameters also has the gradients
+// of one micro-batch where gradients are sharded.
 enum class ArrayUse {
   kParameters,
   kGradients,
@@ -118,7 +120,8 @@ class ArrayPool {
   // layer keeps it.
   absl::StatusOr<Array> Take(ArrayUse use, Bytes size, Lifetime lifetime);
 
-  // Memory in use now, and at the moment when the total was highest.
+  // Memory in use now, and at the moment when the total was highest, since the pool was made or
+  // since the last `ResetPeaks`.
   const ArrayUsage& usage() const { return usage_; }
   const ArrayUsage& at_peak() const { return at_peak_; }
   // Forgets earlier peaks.

@@ -14,9 +14,9 @@ namespace parplan {
 // uses it keeps memory under [0, end()).
 //
 // A block takes the smallest free range that holds it, the lowest of equal ones, and the range's
-// lower end; without one it ends the heap, and begins in the free range at the heap's end if there
-// is one. Free ranges that touch are one range. The same calls give the same offsets.
-// For one thread at a time; each call takes O(log n) for n free ranges.
+// lower end; without one it begins at end(), and then ends the heap. No free range reaches end().
+// Free ranges that touch are one range. The same calls give the same offsets. For one thread at a
+// time; each call takes O(log n) for n free ranges.
 //
 //   BlockHeap heap;
 //   const int64_t a = heap.Take(1000);  // 0; end() is 1024
@@ -28,7 +28,8 @@ class BlockHeap {
 
   // Returns the offset of a block of `size` bytes, at least 0; a block of 0 bytes takes kAlignment.
   int64_t Take(int64_t size);
-  // Frees a block. REQUIRES, checked: `Take` returned `offset`, and it was not freed since.
+  // Frees a block. REQUIRES: `Take` returned `offset`, and it was not freed since; aborts
+  // otherwise.
   void Give(int64_t offset);
 
   // The end of the last block; 0 without blocks.

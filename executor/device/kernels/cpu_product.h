@@ -10,7 +10,8 @@ namespace parplan {
 
 // The product c = op(a) op(b), or c += op(a) op(b): op(a) is [m x k], op(b) [k x n], c [m x n]. A
 // stride is the number of elements from one row in memory to the next. REQUIRES: no stride is below
-// the elements of its row; for float aborts otherwise, for double unchecked.
+// the elements of its row; for float aborts otherwise, for double unchecked. REQUIRES, unchecked: k
+// is above 0, and `c` overlaps neither `a` nor `b`. If m or n is 0, nothing is computed.
 template <typename T>
 struct CpuProduct {
   // Whether op takes the transpose of the matrix in memory.

@@ -44,8 +44,9 @@ struct MatrixProduct {
 };
 
 // Attention of queries to keys and values of the same samples. A row is one token with its heads
-// side by side, `head_size` elements each; head h of the queries attends to head
-// h / (head_count / key_value_head_count) of keys and values.
+// side by side, `head_size` elements each; head h of the queries attends to head h / (head_count /
+// key_value_head_count) of keys and values. REQUIRES, unchecked: `key_value_head_count` is above 0
+// and divides `head_count`.
 struct AttentionShape {
   int64_t sample_count = 0;
   // Queries and keys of one sample.
@@ -54,7 +55,8 @@ struct AttentionShape {
   int head_count = 0;
   int key_value_head_count = 0;
   int head_size = 0;
-  // Whether query i sees only the keys up to i + first_query, not all.
+  // Whether query i sees only the keys up to i + first_query, which is included, not all. The sum
+  // may be below 0: the query then sees no key.
   bool is_causal = false;
   int64_t first_query = 0;
   // Elements from one token of a sample to the next.
@@ -204,8 +206,9 @@ class LayerKernels {
     return absl::OkStatus();
   }
   // Computes softmax attention scaled by 1 / sqrt(head_size). `kept` is [sample][head][query], the
-  // logarithms of the sums of exponentials. REQUIRES: `CheckAttention(shape)` is OK; otherwise
-  // `Synchronize` and copies return its error on a GPU, and the processor takes every shape.
+  // logarithms of the sums of exponentials. A query that sees no key gets the output 0 and the
+  // logarithm 0. REQUIRES: `CheckAttention(shape)` is OK; otherwise `Synchronize` and copies return
+  // its error on a GPU, and the processor takes every shape.
   virtual void Attention(const AttentionShape& shape, const void* q, const void* k, const void* v,
                          void* output, void* kept) = 0;
   // Computes the gradients dq, dk and dv, which have the layouts of q, k and v. If `output` and
@@ -218,7 +221,7 @@ class LayerKernels {
   // al. 2023, section 3). REQUIRES, unchecked: every query sees a key of each set.
   virtual void MergeAttention(const AttentionShape& shape, const void* part, const void* part_kept,
                               void* output, void* kept) = 0;
-  // Rotates elements i and head_size / 2 + i of every head by the angle
+  // Rotates elements i and head_size / 2 + i of every head, for i below head_size / 2, by the angle
   // position * 10000^(-2 i / head_size) (Su et al. 2021, section 3.2.2), or by its negative if
   // `inverse`.
   virtual void Rotate(const RotaryShape& shape, bool inverse, void* x) = 0;
@@ -227,13 +230,15 @@ class LayerKernels {
   // [row_count x row_size]; to 0 if another rank has that row.
   virtual void Embed(const int32_t* tokens, int64_t token_count, const void* table,
                      int64_t first_token, int64_t row_count, int64_t row_size, void* y) = 0;
-  // Adds the rows of dy to those of table_gradient that the tokens name.
+  // Adds the rows of dy to those of table_gradient that the tokens name, and skips tokens of other
+  // ranks' rows.
   virtual void EmbedBackward(const int32_t* tokens, int64_t token_count, const void* dy,
                              int64_t first_token, int64_t row_count, int64_t row_size,
                              void* table_gradient) = 0;
 
   // The next three compute cross-entropy over logits [row_count x row_size] whose columns are split
-  // over ranks, with a reduction over these ranks after the first and after the second. Writes the
+  // over ranks, with a reduction over these ranks after the first and after the second. Targets are
+  // tokens of the whole vocabulary, of which column 0 here is token `first_column`. Writes the
   // largest logit of each row to largest [row_count]; to be reduced by the maximum. REQUIRES,
   // unchecked: a row has at least one logit.
   virtual void LargestLogits(const void* logits, int64_t row_count, int64_t row_size,

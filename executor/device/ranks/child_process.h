@@ -41,10 +41,11 @@ struct ChildProcess {
 };
 
 // Starts a child. The system kills it when the calling thread ends for any reason. It has no open
-// descriptors except an empty input, this process's output, and the two above; no signal is
-// blocked, and SIGINT and SIGTERM end it. NOT_FOUND, PERMISSION_DENIED or INTERNAL if the program
-// cannot be run, FAILED_PRECONDITION if it cannot be bound to `core`, RESOURCE_EXHAUSTED or
-// INTERNAL if no process can be made. The caller reaps the child (waitpid).
+// descriptors except an empty standard input, this process's standard output, and the writing ends
+// of `errors` and `result`, the latter as kResultDescriptor; no signal is blocked, and SIGINT and
+// SIGTERM end it. NOT_FOUND, PERMISSION_DENIED or INTERNAL if the program cannot be run,
+// FAILED_PRECONDITION if it cannot be bound to `core`, RESOURCE_EXHAUSTED or INTERNAL if no process
+// can be made. Returns when the child runs the program. The caller reaps the child (waitpid).
 absl::StatusOr<ChildProcess> StartChild(const ChildOptions& options);
 
 }  // namespace parplan

@@ -9,10 +9,10 @@
 
 namespace parplan {
 
-// Lists the processors that this process may use, by the system's numbers: first one of each core,
-// then the other hardware threads of these cores. Both parts ascend. At least one. `sysfs`: mount
-// point of sysfs, which says which processors are one core; a processor of which it says nothing
-// counts as a core. {0} if the system does not say which processors the process may use.
+// Lists the processors that the calling thread may run on, by the system's numbers: first one of
+// each core, then the other hardware threads of these cores. Both parts ascend. At least one.
+// `sysfs`: mount point of sysfs, which says which processors are one core; a processor of which it
+// says nothing counts as a core. {0} if the system does not say which these are.
 std::vector<int> CoresInOrder(const std::string& sysfs = "/sys");
 
 }  // namespace parplan

@@ -36,10 +36,14 @@ struct RankEnvironment {
   //             the like then repeat them, and only PARPLAN_RENDEZVOUS makes them ours
   //   OpenMPI   OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK; and MASTER_ADDR on several nodes
   //   Slurm     SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID; MASTER_ADDR or SLURM_STEP_NODELIST
-  // Slurm comes last, since every process in a step inherits its variables. Nothing if there are no
-  // such variables. INVALID_ARGUMENT naming the variable that is missing, is not a number, is out
-  // of range, or contradicts another; also PARPLAN_TOKEN, if another launcher's ranks are on
-  // several nodes and it is not set.
+  // Slurm comes last, since every process in a step inherits its variables. A job is on one node
+  // if, with torchrun or a plan, LOCAL_WORLD_SIZE is WORLD_SIZE or MASTER_ADDR is 127.0.0.1 or
+  // localhost, with OpenMPI if OMPI_COMM_WORLD_LOCAL_SIZE is the size, with Slurm if
+  // SLURM_STEP_NUM_NODES is 1; its ranks meet and listen at 127.0.0.1 alone. A variable that is set
+  // to an empty text counts as set in the choice of the launcher, and as missing where a value is
+  // needed. Nothing if there are no such variables. INVALID_ARGUMENT naming the variable that is
+  // missing, is not a number, is out of range, or contradicts another; also PARPLAN_TOKEN, if
+  // another launcher's ranks are on several nodes and it is not set.
   static absl::StatusOr<std::optional<RankEnvironment>> FromVariables(const Lookup& lookup);
   // Does the same with the environment of this process.
   static absl::StatusOr<std::optional<RankEnvironment>> FromEnvironment();
@@ -52,7 +56,7 @@ struct RankEnvironment {
   int local_rank = 0;
   // "HOST:PORT" of the rendezvous. With other launchers than ours rank 0 serves it, at
   // PARPLAN_PORT; else at the port above MASTER_PORT, which the launcher itself may use; else at a
-  // port computed from the job's id.
+  // port from 20000 to 29999 computed from the job's id.
   std::string rendezvous;
   // PARPLAN_TOKEN. Without it, if another launcher has put the job on one node, made of the job's
   // id: it separates jobs, but is no secret from users who can list jobs.
@@ -70,7 +74,7 @@ struct RankEnvironment {
   bool serves_rendezvous() const { return launcher != Launcher::kParplan && rank == 0; }
   // Returns the port in `rendezvous`; 0 if it has none.
   int rendezvous_port() const;
-  // Returns the options of a fabric that follow from these fields.
+  // Returns the options of a fabric that follow from these fields; the others have their defaults.
   JobFabricOptions ToFabricOptions() const;
 };
 

@@ -42,8 +42,8 @@ struct RankProcessesOptions {
   // Path of the program that every rank runs, `/proc/self/exe` for this one, and its arguments,
   // which all users of the machine can read.
   std::vector<std::string> argv;
-  // Variables added to those of this process, or replacing them. Those of RankEnvironment are set
-  // without this.
+  // Variables added to those of this process, or replacing them. Those of RankEnvironment
+  // (PARPLAN_RANK and the like) are set without this, and replace any of the same name.
   std::map<std::string, std::string> environment;
   // Whether each rank is bound to a processor of those this process may use (CoresInOrder); with
   // more ranks than processors several ranks share one.
@@ -60,8 +60,9 @@ struct RankProcessesOptions {
   std::function<void(int rank, absl::string_view line)> on_line;
 };
 
-// The ranks are one process group. None of them outlives this object, or this process however it
-// ends. All methods may be called from any thread.
+// The ranks are one process group; they have an empty standard input and this process's standard
+// output. None of them outlives this object, or this process however it ends. All methods may be
+// called from any thread.
 class RankProcesses {
  public:
   // Starts the ranks. INVALID_ARGUMENT for no ranks or no program, UNAVAILABLE if the rendezvous
