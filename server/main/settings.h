@@ -52,7 +52,8 @@ struct Settings {
   std::string listen = "127.0.0.1:9477";
   std::string metrics_listen = "127.0.0.1:9478";
   std::string health_listen = "off";
-  // Folder of the signing keys, and of the store if `store` is empty.
+  // Folder of the signing keys, and of the store if `store` is empty. `ReadSettings` begins with
+  // `DefaultStateFolder("parplan")`, and refuses an empty one.
   std::string data_dir;
   // An address for `ParseStoreAddress`; empty for `sqlite:{data_dir}`.
   std::string store;
@@ -113,8 +114,10 @@ Limits LimitsOf(const Settings& settings);
 // INVALID_ARGUMENT (SPEC_INVALID) naming the field, also for a file that cannot be read.
 absl::StatusOr<AccessRules> AccessRulesOf(const Settings& settings);
 
-// Reads the settings. Returns the exit code instead, 0 after `--help` and `--version` and 2 for
-// invalid settings; the text for it is printed.
+// Reads the configuration file, if `--config` names one, then the flags, and checks the ranges of
+// all values and the file of keys of service accounts; the files of TLS are not looked at. Returns
+// the exit code instead, 0 after `--help` and `--version` and 2 for invalid settings; the text for
+// it is printed. May be called again, to read changed files.
 std::variant<Settings, int> ReadSettings(int argc, const char* const* argv);
 
 }  // namespace parplan
