@@ -25,8 +25,10 @@ namespace parplan {
 // (UPLOAD_TOO_LARGE). An agent that says nothing at first gets DEADLINE_EXCEEDED without a reason
 // after `RpcContext::max_first_silence`. A stream ends with UNAUTHENTICATED (ROLE_REQUIRED) once
 // the agent's credential has (`CredentialWatch`). Later silence is the core's matter
-// (`Limits::longest_agent_silence`). A deadline of the agent ends the call; without one it has
-// none. gRPC calls it on its threads, the core on any thread.
+// (`Limits::longest_agent_silence`). A deadline of the agent ends the call with DEADLINE_EXCEEDED;
+// without one it has none. A stream also ends with the error of `AgentSession::Add`, INTERNAL if
+// that throws, CANCELLED if the connection broke or the agent gave it up, and OK once the agent has
+// closed its side. gRPC calls it on its threads, the core on any thread.
 //
 // The end of a stream, with whatever status, follows the messages before it, except those dropped
 // above and those before the end of a credential. If the agent has not read them

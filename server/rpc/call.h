@@ -86,9 +86,10 @@ class Call {
   // Whether a call that comes without a deadline is given one.
   enum class Deadline { kDefault, kNone };
 
-  // Finds out who calls, reads the metadata and adds `x-request-id` to the trailing metadata.
-  // `method` is the method's name in the contract. Services pass `__func__`: the function that
-  // overrides gRPC's has that name. `rpc` outlives the call.
+  // Finds out who calls, reads the metadata and adds `x-request-id` to the trailing metadata: the
+  // id of the caller if `IsRequestId` (trace.h) takes it, else a new one. `method` is the method's
+  // name in the contract. Services pass `__func__`: the function that overrides gRPC's has that
+  // name. `rpc` outlives the call.
   Call(const RpcContext& rpc, absl::string_view method, grpc::CallbackServerContext& server_context,
        Deadline deadline = Deadline::kDefault);
   ~Call();

@@ -26,7 +26,7 @@
 // * DATA_LOSS (STORE_UNAVAILABLE): the database is damaged.
 // * RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE): a record is larger than the store can hold (about 1 GB
 //   for SQLite, half of that for PostgreSQL).
-// * INTERNAL: a mistake of this program.
+// * INTERNAL (STORE_UNAVAILABLE): a mistake of this program.
 //
 // Two implementations pass one suite of tests, tests/server/store/store_conformance.h: SQLite for
 // one server, PostgreSQL for several. Lists are newest first: the reverse of the order in which the
@@ -152,8 +152,9 @@ class Store {
                                                                    const PageRequest& page) = 0;
 
   // Makes a calibration of the cluster its active one, or none if `name` is empty, and returns the
-  // active one. Activating the active one again keeps its `activate_time`. NOT_FOUND
-  // (RESOURCE_NOT_FOUND) if the cluster has no calibration of that name.
+  // active one. Activating the active one again, or none while none is, changes nothing, the
+  // `activate_time` included. NOT_FOUND (RESOURCE_NOT_FOUND) if the cluster has no calibration of
+  // that name.
   virtual absl::StatusOr<ActiveCalibrationRecord> ActivateCalibration(absl::string_view cluster,
                                                                       absl::string_view name,
                                                                       absl::Time activate_time) = 0;
@@ -192,8 +193,8 @@ class Store {
                                                                   absl::string_view job_id,
                                                                   absl::Time now) = 0;
 
-  // Finds the plan of the cluster and owner that was stored with this `request_id`, which is not
-  // empty.
+  // Finds the plan of the cluster and owner that was stored with this `request_id`, expired or not;
+  // none for an empty one.
   virtual absl::StatusOr<std::optional<PlanRecord>> FindPlanByRequestId(
       absl::string_view cluster, absl::string_view owner, absl::string_view request_id) = 0;
 
@@ -235,7 +236,8 @@ class Store {
   }
 
   // Returns what the profiles, plans, executions and windows of the scope take up; calibrations do
-  // not count. Reads two rows for each owner or cluster in the scope.
+  // not count. Reads two rows for each pair of an owner and a cluster in the scope, of PostgreSQL
+  // some more if several transactions change its records at once.
   virtual absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) = 0;
 
   // Returns the bytes of the profiles of the scope that `PutProfile` would delete, if it stored
@@ -243,7 +245,8 @@ class Store {
   virtual absl::StatusOr<int64_t> ReplacedBytes(const ProfileRecord& profile, int64_t keep_count,
                                                 const RecordScope& scope) = 0;
 
-  // Returns whether a plan in the store has this spec, which is then not stored again.
+  // Returns whether a plan of any cluster in the store has this spec, which is then not stored
+  // again.
   virtual absl::StatusOr<bool> HasSpec(absl::string_view spec) = 0;
 
   // Stores an execution. A second one of a plan with the same non-empty `request_id` changes
@@ -277,10 +280,11 @@ class Store {
 
   // Appends windows that arrived at `report_time` to a running execution: all new ones or, on an
   // error, none. An abandoned execution runs again with its first new window. A window whose rank
-  // and first step are stored counts as a duplicate, whatever else it has; duplicates alone change
-  // nothing, the `report_time` included. NOT_FOUND (RESOURCE_NOT_FOUND); FAILED_PRECONDITION
-  // (EXECUTION_STATE) if the execution is closed; RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) if it would
-  // have more windows or bytes than `limits`.
+  // and first step are stored, or are those of an earlier one in `windows`, counts as a duplicate,
+  // whatever else it has; duplicates alone change nothing, the `report_time` included, which else
+  // becomes that of the call, unless it is later already. NOT_FOUND (RESOURCE_NOT_FOUND);
+  // FAILED_PRECONDITION (EXECUTION_STATE) if the execution is closed; RESOURCE_EXHAUSTED
+  // (UPLOAD_TOO_LARGE) if it would have more windows or bytes than `limits`.
   virtual absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
                                                      absl::Span<const WindowRecord> windows,
                                                      const ExecutionLimits& limits,
