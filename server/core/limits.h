@@ -15,8 +15,8 @@ namespace parplan {
 
 // The share of one identity, or of one cluster. 0 means no limit; no field is below it.
 struct QuotaLimits {
-  // Bytes of its profiles and plans in the store, bytes of its executions with their windows, and
-  // number of its plans. Calls in progress may exceed them by what they store.
+  // Bytes of its profiles, plans and specs in the store, bytes of its executions with their
+  // windows, and number of its plans. Calls in progress may exceed them by what they store.
   int64_t stored_bytes = 0;
   int64_t execution_bytes = 0;
   int64_t plan_count = 0;

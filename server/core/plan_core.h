@@ -93,11 +93,13 @@ class PlanCore {
   // question, owner, job, nodes and time to live, rests on the same profiles and calibration, was
   // not cut short by a limit of its search, and has at least `kMinLifeLeft` of its life left; it is
   // marked `from_cache`. Neither `context` nor `done` may be null. A retry, which has the
-  // `request_id` of an earlier call of its owner that made a plan, gets that plan until it expires.
-  // A call answered from the plans made before does not use its id.
-  // Equal questions in flight share one search, whoever asks. The search ends with the best plan so
-  // far at its limits, or shortly before the latest deadline of its callers; a caller whose
-  // deadline is earlier gets SEARCH_TIMED_OUT.
+  // `request_id` of an earlier call of its owner that made a plan, gets that plan before any other
+  // is looked for, marked `from_cache` too; PLAN_EXPIRED once it has expired, and REQUEST_ID_REUSED
+  // if its job or spec is another (the time to live is not compared). A call answered from the
+  // plans made before does not use its id. Equal questions in flight share one search, whoever
+  // asks. `request` is not read after the return. The search ends with the best plan so far at its
+  // limits, or shortly before the latest deadline of its callers; a caller whose deadline is
+  // earlier gets SEARCH_TIMED_OUT.
   void CreatePlan(const std::shared_ptr<CallContext>& context, const v1::CreatePlanRequest& request,
                   const PlanDone& done);
 

@@ -67,7 +67,8 @@ class ShapeCore {
   // and calibration of the cluster are the same; one with a search that a limit cut off is not.
   // SEARCH_TIMED_OUT or SEARCH_OUT_OF_MEMORY if a search was cut off before its first plan and no
   // count can be recommended; SEARCH_TIMED_OUT if the deadline of the call passes, or is near when
-  // a count is about to be tried. Neither `context` nor `done` may be null.
+  // a count is about to be tried. Neither `context` nor `done` may be null; `request` is not read
+  // after the return.
   void ShapePlan(const std::shared_ptr<CallContext>& context, const v1::ShapePlanRequest& request,
                  const ShapeDone& done);
 
