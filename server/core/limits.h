@@ -105,7 +105,8 @@ struct Limits {
   // Bytes of the cache of calibrations.
   size_t calibration_cache_bytes = size_t{16} << 20;
 
-  // Merged profile snapshots kept in memory, one for each kind of node of a cluster.
+  // Merged profile snapshots kept in memory, one for each cluster, kind of device, size of the node
+  // and runtime.
   size_t max_snapshot_count = 64;
 };
 

@@ -111,7 +111,10 @@ bool AllowsAllCallers(const Settings& settings);
 Limits LimitsOf(const Settings& settings);
 
 // Returns the rules for callers, and reads the file of keys of `service_accounts` if grants count.
-// INVALID_ARGUMENT (SPEC_INVALID) naming the field, also for a file that cannot be read.
+// INVALID_ARGUMENT (SPEC_INVALID) naming the field: also for a file that cannot be read, for
+// `allow_all_callers` together with grants, and, if grants count, for tokens on a server with
+// `tls.client_ca`, or without TLS unless it listens on a Unix socket, since no caller could use
+// them.
 absl::StatusOr<AccessRules> AccessRulesOf(const Settings& settings);
 
 // Reads the configuration file, if `--config` names one, then the flags, and checks the ranges of

@@ -67,7 +67,8 @@ inline constexpr int64_t kMaxPageBytes = int64_t{16} << 20;
 // value was not measured.
 inline constexpr int64_t kMaxDeletedWindowCount = 10000;
 
-// Plans of one caller: those of the owner, unless it is empty, and those of the jobs.
+// Plans of one caller: those of the owner, unless it is empty, and those of the jobs, of which an
+// empty id stands for none.
 struct PlanScope {
   std::string owner;
   std::vector<std::string> job_ids;
@@ -107,9 +108,10 @@ class Store {
   // Returns a profile by name. NOT_FOUND (RESOURCE_NOT_FOUND).
   virtual absl::StatusOr<ProfileRecord> GetProfile(absl::string_view name) = 0;
 
-  // Lists profiles of a cluster, or of one node of it. Records that are stored between two pages
-  // neither shift nor repeat others. INVALID_ARGUMENT (SPEC_INVALID) for a negative page size or a
-  // token of another list.
+  // Lists profiles of a cluster, or of one node of it. A cluster or node that has none, or is not
+  // known, has an empty page. Records that are stored or deleted between two pages neither shift
+  // nor repeat others. INVALID_ARGUMENT (SPEC_INVALID) for a negative page size or a token of
+  // another list.
   virtual absl::StatusOr<Page<ProfileRecord>> ListProfiles(absl::string_view cluster,
                                                            std::optional<std::string> node,
                                                            const PageRequest& page) = 0;
