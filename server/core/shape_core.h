@@ -38,9 +38,9 @@ using ShapeDone = std::function<void(absl::StatusOr<SharedShape>)>;
 // The method `ShapePlan` of PlanService. Errors are those listed in plan_service.proto:
 // INVALID_ARGUMENT (SPEC_INVALID), FAILED_PRECONDITION (PROFILE_MISSING) if measurements are
 // missing for every count, RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY),
-// DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS,
-// INTERNAL (CHECK_FAILED); and CANCELLED without a reason for a call that was cancelled. That
-// nothing fits is an answer. Safe to use from any thread.
+// DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS
+// (STORE_UNAVAILABLE), INTERNAL (CHECK_FAILED, STORE_UNAVAILABLE); and CANCELLED without a reason
+// for a call that was cancelled. That nothing fits is an answer. Safe to use from any thread.
 class ShapeCore {
  public:
   // REQUIRES, unchecked: the references outlive the core; the pool is drained before the core is

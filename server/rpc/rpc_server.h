@@ -34,8 +34,8 @@ struct RpcServerOptions {
   TlsFiles tls;  // Empty for plain text.
   // Lets a server without TLS listen where other machines can reach it.
   bool allow_insecure = false;
-  // A second address of the same form, which serves the health protocol alone, without TLS, also to
-  // other machines. Empty for none.
+  // A second address of the same form, which serves the health protocol alone, without TLS, even
+  // where other machines reach it. Empty for none.
   std::string health_listen_address;
   // Deadline of calls that have none, except streams of agents, which need none. Above 0.
   absl::Duration default_deadline = absl::Minutes(10);

@@ -125,8 +125,8 @@ class Store {
   // though an entry of an index for each.
   virtual absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) = 0;
 
-  // Returns some profiles of any cluster that have no `coverage`, at most `kMaxPageSize`; none if
-  // all have one. Reads no other.
+  // Returns some profiles of any cluster that have no `coverage`, newest first, as many as a page
+  // has (`kMaxPageSize`, `kMaxPageBytes`); none if all have one. Reads no other.
   virtual absl::StatusOr<std::vector<ProfileRecord>> ProfilesWithoutCoverage() = 0;
 
   // Sets the `coverage` of profiles, by name, in one transaction; those that are no longer stored
@@ -264,10 +264,10 @@ class Store {
   virtual absl::StatusOr<Page<ExecutionRecord>> ListExecutions(absl::string_view plan,
                                                                const PageRequest& page) = 0;
 
-  // Moves an execution from `expected` to `state` and returns it. The state `kAbandoned` makes it
-  // `kFailed` until windows are appended. An abandoned execution counts as running for `expected`.
-  // FAILED_PRECONDITION (EXECUTION_STATE), with nothing changed, if its state is another than
-  // `expected`. NOT_FOUND (RESOURCE_NOT_FOUND).
+  // Moves an execution from `expected` to `state`, with this end and reason, and returns it. The
+  // state `kAbandoned` makes it `kFailed` until windows are appended. An abandoned execution counts
+  // as running for `expected`. FAILED_PRECONDITION (EXECUTION_STATE), with nothing changed, if its
+  // state is another than `expected`. NOT_FOUND (RESOURCE_NOT_FOUND).
   virtual absl::StatusOr<ExecutionRecord> SetExecutionState(absl::string_view name,
                                                             ExecutionState expected,
                                                             ExecutionState state,
@@ -276,7 +276,8 @@ class Store {
 
   // Abandons at most `limit` (above 0) running executions whose `report_time` is not after
   // `before`, those silent longest first: they are `kFailed` until windows are appended. Their end
-  // is `end_time`, or their start if that is later. Returns them as they are now.
+  // is `end_time`, or their start if that is later. Returns them as they are now. In a database
+  // that several servers share those that another transaction changes are passed over.
   virtual absl::StatusOr<std::vector<ExecutionRecord>> FailSilentExecutions(
       absl::Time before, absl::Time end_time, absl::string_view failure_reason, int64_t limit) = 0;
 
