@@ -104,8 +104,9 @@ struct LeaseQuestion {
   std::vector<std::string> nodes;
   // 0 for `kDefaultLease`; not negative.
   absl::Duration duration;
-  // Whether nodes are lent on which a job runs.
+  // Whether nodes are lent on which a job runs, that of the agent that asks included.
   bool even_if_busy = false;
+  // Handed to all nodes of the lease, unread; at most 64 KiB (`ReadLeaseRequest`).
   std::string task;
 };
 

@@ -55,8 +55,10 @@ struct SearchReport {
   // Time that the question waited for its turn: 0 for a baseline, and the same for each count of a
   // `ShapePlan`.
   absl::Duration queue_duration;
+  // Wall time, and processor time of all its threads, both without the check of the answer.
   absl::Duration wall_duration;
   absl::Duration cpu_duration;
+  // Partial plans that the search expanded; 0 if the planner gave no answer.
   int64_t expanded_state_count = 0;
 };
 

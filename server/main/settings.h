@@ -57,6 +57,7 @@ struct Settings {
   std::string data_dir;
   // An address for `ParseStoreAddress`; empty for `sqlite:{data_dir}`.
   std::string store;
+  // Empty for a server without TLS.
   TlsFiles tls;
   // `insecure`: other machines may reach `listen` without TLS, and `metrics_listen`;
   // `insecure_metrics`: only the latter.

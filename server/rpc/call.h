@@ -55,6 +55,7 @@ using CallLogger = std::function<void(const CallRecord& record)>;
 // The state that all services share; `RpcServer` has one. It must outlive them.
 struct RpcContext {
   ServerCore& core;
+  // For other work that waits for a disk or the network.
   BlockingPool& pool;
   // For questions, which read the store, may merge its measurements, and wait for a known answer to
   // be signed, recorded and stored. Apart from `pool`, so that uploads do not delay them.
