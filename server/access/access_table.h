@@ -27,7 +27,7 @@ inline constexpr int kRoleCount = 5;
 
 // Returns `agent`, `planner`, `executor`, `reader` or `operator`.
 absl::string_view RoleName(Role role);
-// Returns the role of a name, nothing for any other text.
+// Returns the role of a name in lower case, as `RoleName` writes it; nothing for any other text.
 std::optional<Role> RoleOfName(absl::string_view name);
 
 // How much of a cluster a role gives a method.

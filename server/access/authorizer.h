@@ -55,15 +55,17 @@ class Authorizer {
   std::shared_ptr<const Caller> CallerOfToken(absl::string_view token, absl::Time now);
   bool ReadsTokens();
 
-  // Returns the token as a credential with its end; one that `Recheck` refuses as long as the token
-  // does not pass if it does not pass now. Kind kNone if tokens are not read.
+  // Returns the token as a credential with its end. If the token does not pass now, `expiry` and
+  // `end` are InfinitePast, and `Recheck` refuses the credential until the token passes. Kind kNone
+  // if tokens are not read.
   Credential CredentialOfToken(absl::string_view token, absl::Time now);
 
   // Returns OK if the credential, with which the caller `held` was found at an earlier time, still
-  // is good for as much: it has not ended, it still proves the same identity, and that identity
-  // has every role of `held`, each with the very clusters, nodes and jobs: a wider role in its
-  // place does not count, an unrestricted caller does. Else UNAUTHENTICATED (ROLE_REQUIRED) with a
-  // message that names what has ended and what to do. A token is verified anew, a certificate not.
+  // is good for as much: it has not ended, it still proves the same identity, and that identity has
+  // every role of `held`, each with the very clusters, nodes and jobs, in the same order: a wider
+  // role instead of it does not count, an unrestricted caller does. Else UNAUTHENTICATED
+  // (ROLE_REQUIRED) with a message that names what has ended and what to do. A token is verified
+  // anew, a certificate not.
   absl::Status Recheck(const Credential& credential, const Caller& held, absl::Time now);
 
   // Later calls follow these rules. Streams that are open go on with the caller they began with

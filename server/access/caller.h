@@ -22,7 +22,8 @@
 
 namespace parplan {
 
-// Some ids, or all of them.
+// Some ids, or all of them. The ids have no order of their own, and one may be there twice; sets
+// are equal only if they list the same ids in the same order.
 struct IdSet {
   // Whether every id is in the set.
   bool has_all = false;
@@ -44,8 +45,9 @@ struct HeldRole {
 };
 
 // The subject of a call. Fields that the subject does not have are empty. It is an agent's own by
-// its node, a planner's own by `owner`, and an executor's own by its job. Readers and operators own
-// nothing.
+// its node, a planner's own by `owner`, and an executor's own by its job. A resource without a node
+// belongs to no agent, one without an owner to no planner, and one without a job only to executors
+// of all jobs. Readers and operators own nothing.
 struct Resource {
   // Name in the request, for messages.
   std::string name;

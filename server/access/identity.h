@@ -46,7 +46,8 @@ class Identity {
   // are several URIs of the scheme, or one that is no `IsSpiffeId`; and if the name is empty, has
   // more than 253 bytes (a DNS name) or 256 (a common name), or has other characters than letters,
   // digits, `.`, `-` and `_` (a DNS name) or than printable ASCII without `*` (a common name):
-  // another name of the same certificate does not stand in for it.
+  // another name of the same certificate does not stand in for it. With empty `sources` only a
+  // SPIFFE id counts.
   static Identity OfCertificate(const CertificateNames& names,
                                 absl::Span<const NameSource> sources);
 

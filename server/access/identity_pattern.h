@@ -34,10 +34,11 @@ class IdentityPattern {
     friend bool operator==(const Captures&, const Captures&) = default;
   };
 
-  // INVALID_ARGUMENT (SPEC_INVALID) naming `field` unless `text` is `anonymous` or begins with
-  // `spiffe://`, `dns:`, `cn:` or `k8s:`; if it has two placeholders between two `/`, one other
-  // than `*` twice, one in a trust domain, or an unknown one; and for a service account that is no
-  // `k8s:NAMESPACE/NAME`. Other texts that no identity matches are not refused.
+  // Returns the pattern of `text`. INVALID_ARGUMENT (SPEC_INVALID) naming `field` unless `text` is
+  // `anonymous` or begins with `spiffe://`, `dns:`, `cn:` or `k8s:`; if it has two placeholders
+  // between two `/`, one other than `*` twice, one in a trust domain, or an unknown one; and for a
+  // service account that is no `k8s:NAMESPACE/NAME`. Other texts that no identity matches are not
+  // refused.
   static absl::StatusOr<IdentityPattern> Create(absl::string_view text, absl::string_view field);
 
   // Returns the captures, nothing if the identity does not match. Upper and lower case differ, but

@@ -43,8 +43,9 @@ class Policy {
   // pattern, a grant without identities, an unknown role; a cluster, node or job that is neither an
   // id nor `*` (all of them), that is missing, that is given although the identity has its
   // placeholder, or that is given or has a placeholder although the role has no use for it; or more
-  // than `kMaxPatternCount` identities. Every role needs clusters, only an agent nodes, and only an
-  // executor jobs. The id of a job is any text of 1 to 128 bytes.
+  // than `kMaxPatternCount` identities. So the identities of one grant either all have the
+  // placeholder of a list, which is then absent, or none of them has it. Every role needs clusters,
+  // only an agent nodes, and only an executor jobs. The id of a job is any text of 1 to 128 bytes.
   static absl::StatusOr<Policy> Create(absl::Span<const Grant> grants, absl::string_view field);
 
   // Returns whether this is `AllowAll()`.

@@ -21,10 +21,11 @@ class WebKeySet {
   // The algorithm that a key verifies, by its type: the header of a token does not choose it.
   enum class Algorithm { kRs256, kEs256 };
 
-  // Reads the text of a set. Keys of other types, curves, algorithms and uses are left out.
-  // INVALID_ARGUMENT (SPEC_INVALID) naming `field` for a text that is no set, a key for signatures
-  // that is broken, an RSA key of fewer than 2048 bits, two keys with one id or two without any,
-  // and a set without any key to verify with.
+  // Reads the text of a set. Keys of other types, curves, algorithms and uses are left out; one
+  // that names no `alg` or no `use` is kept. INVALID_ARGUMENT (SPEC_INVALID) naming `field` for a
+  // text that is no set, a key for signatures that is broken, an RSA key of fewer than 2048 bits,
+  // two of the kept keys with one id (`kid`) or two without any, and a set without any key to
+  // verify with.
   static absl::StatusOr<WebKeySet> Create(absl::string_view text, absl::string_view field);
 
   // Returns whether `signature` is that of `text` by the key of this id and algorithm. It consists

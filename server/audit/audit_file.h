@@ -105,17 +105,17 @@ class AuditFile : public AuditSink {
   // those that were to be written with it fail too; the next one is tried anew. What a failed
   // writing left of a line is cut off, at the latest before the next line. A refusal that could not
   // be written is counted in the identity's next line. Texts of the record above 4096 bytes are
-  // cut.
+  // cut, and so are the identities by which refusals are counted; ids of keys are not.
   absl::Status Write(const AuditRecord& record) override;
 
-  // Waits until the records that were handed over before are in the file, or failed. Refusals alone
-  // are then in the file, but need not have reached the disk.
+  // Waits, without a limit if the disk hangs, until the records that were handed over before are in
+  // the file, or failed. Refusals alone are then in the file, but need not have reached the disk.
   void Flush();
 
   // Opens `path` again, after the file was renamed to be kept elsewhere; does nothing if `path` is
   // still the file in use. A new or empty file goes on with number and digest of the old one, a
-  // file with lines after its own last line. Returns the errors of `Open`; the old file stays in
-  // use then. May wait for the disk.
+  // file with lines after its own last line. Records that wait go to the file that is opened.
+  // Returns the errors of `Open`; the old file stays in use then. May wait for the disk.
   absl::Status Reopen();
 
   // Returns the last line written, of this file or those before. May wait for the disk.

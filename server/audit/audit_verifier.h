@@ -45,9 +45,9 @@ absl::StatusOr<AuditSummary> VerifyAuditFile(const std::string& path,
 
 // Returns the number of `line` itself (`sequence`) and the digest that it names as that of the line
 // before (`digest`). `line` comes without its line feed; its own digest is `AuditLineDigest`.
-// INVALID_ARGUMENT (SPEC_INVALID) for a text that is no JSON object, is longer than 1 MiB, has a
-// member twice, or lacks a `sequence` of 1 or more or a `previous` of 64 bytes. Other members are
-// not checked.
+// INVALID_ARGUMENT (SPEC_INVALID) for a text that is no JSON object, is longer than 1 MiB, is
+// nested more than 4 deep, has a member twice, or lacks a `sequence` of 1 or more or a `previous`
+// of 64 bytes. Other members are not checked.
 absl::StatusOr<AuditHead> ReadAuditLine(absl::string_view line);
 
 }  // namespace parplan

@@ -37,10 +37,11 @@ struct BackupSummary {
 // (all STORE_UNAVAILABLE).
 absl::StatusOr<BackupSummary> BackUpStore(const StoreAddress& from, const std::string& path);
 
-// Reads the whole file and compares it with the digest and counts in it. DATA_LOSS
-// (STORE_UNAVAILABLE) if it is not a backup, differs from what was written, or has columns of a
-// newer release; NOT_FOUND (RESOURCE_NOT_FOUND) if it is absent or cannot be read; UNAVAILABLE or
-// INTERNAL (STORE_UNAVAILABLE) if the disk or SQLite fails.
+// Reads all tables that this release knows and compares them with the digests and counts in the
+// file. Tables of a newer release are not looked at. DATA_LOSS (STORE_UNAVAILABLE) if it is not a
+// backup, differs from what was written, or has columns of a newer release; NOT_FOUND
+// (RESOURCE_NOT_FOUND) if it is absent or cannot be read; UNAVAILABLE or INTERNAL
+// (STORE_UNAVAILABLE) if the disk or SQLite fails.
 absl::StatusOr<BackupSummary> CheckBackup(const std::string& path);
 
 // Checks the backup `path`, then writes it into `to`, all of it or nothing. A SQLite folder or

@@ -34,7 +34,7 @@ struct StoreTable {
   // Name in the database.
   std::string name;
   std::vector<TableColumn> columns;
-  // Comma-separated columns that give rows the same order in every database.
+  // Columns, separated by `, `, that give rows the same order in every database, all ascending.
   std::string order;
   // Whether the first column numbers the records in the order they are stored, each number once.
   bool is_numbered = false;
@@ -46,7 +46,7 @@ struct StoreTable {
 // live as long as the process.
 const std::vector<StoreTable>& StoreTables();
 
-// Returns the names of the columns of a table, separated by commas.
+// Returns the names of the columns of a table in its order, separated by `, `.
 std::string ColumnList(const StoreTable& table);
 
 // One value per column of the table, in its order; integers, or texts and bytes as strings.
@@ -54,7 +54,8 @@ using TableRow = std::vector<std::variant<int64_t, std::string>>;
 // Takes a row, valid during the call. An error ends the reading.
 using RowTaker = std::function<absl::Status(const TableRow&)>;
 
-// The rows of a database, all as of one moment, no later than the first read. Used by one thread.
+// The rows of a database, all as of one moment, no later than the first read. After an error only
+// the destructor may be called. Used by one thread.
 class RowSource {
  public:
   virtual ~RowSource() = default;
@@ -63,7 +64,8 @@ class RowSource {
   // does.
   virtual absl::Status ReadTable(const StoreTable& table, const RowTaker& take) = 0;
   // Returns the last number that a record of the table ever got, be the record deleted since; 0 for
-  // none. REQUIRES, unchecked: the table `is_numbered`.
+  // none. PostgreSQL counts as of now, and numbers of records that were never committed too, so the
+  // result may be above every number in the rows. REQUIRES, unchecked: the table `is_numbered`.
   virtual absl::StatusOr<int64_t> LastNumber(const StoreTable& table) = 0;
 };
 

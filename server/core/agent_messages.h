@@ -15,11 +15,15 @@
 namespace parplan {
 
 // Reads and checks `hello`. INVALID_ARGUMENT (SPEC_INVALID) naming the field below it, such as
-// `hello.node`.
+// `hello.node`, unless `node` is a resource name, `device_count` is at least 1, and the texts have
+// at most so many characters: `instance_id` 1 to 64, `host` 1 to 255 of visible ASCII,
+// `device_kind` 1 to 128, `agent` 128, `inventory_fingerprint` 64.
 absl::StatusOr<AgentFacts> ReadHello(const v1::AgentHello& hello);
 
 // Reads `request_lease` and checks the rules that do not depend on the agent that asks; the keeper
-// checks the others. INVALID_ARGUMENT (SPEC_INVALID) naming the field below it.
+// checks the others (`LeaseKeeper::Request`). INVALID_ARGUMENT (SPEC_INVALID) naming the field
+// below it, unless `request_id` has 1 to 64 characters, `node_ids` are ids of nodes, `duration` is
+// absent or above 0, and `task` has at most 64 KiB.
 absl::StatusOr<LeaseQuestion> ReadLeaseRequest(const v1::LeaseRequest& request);
 
 // Returns the answer to `hello`, with the intervals that the agent must keep.

@@ -87,7 +87,9 @@ class ExecutionCore {
   ExecutionCore(Store& store, const Clock& clock, Observer& observer, const Limits& limits,
                 CallGuard& guard, QuotaKeeper& quotas);
 
-  // Opens an execution of the plan, in state running. A request for the same plan with the same
+  // Opens an execution of the plan, in state running. The plan must be valid at the `start_time` of
+  // the request; one that is absent, in the future, or before the plan by more than
+  // `PlanVerifier::kIssueTimeTolerance` counts as now. A request for the same plan with the same
   // `request_id` returns the execution that the first one opened. `owner` is whoever opens it
   // (`Caller::owner`), and has its bytes in its quota; empty for no quota of an identity.
   absl::StatusOr<v1::Execution> Create(const v1::CreateExecutionRequest& request,
@@ -103,7 +105,8 @@ class ExecutionCore {
   absl::StatusOr<v1::Execution> Fail(const v1::FailExecutionRequest& request);
   // Returns the execution of this name with its stages and what its windows measured so far.
   absl::StatusOr<v1::Execution> Get(const v1::GetExecutionRequest& request);
-  // Returns one page of the executions of a plan, without their stages, which `Get` returns.
+  // Returns one page of the executions of a plan, newest first, without their stages, which `Get`
+  // returns.
   absl::StatusOr<v1::ListExecutionsResponse> List(const v1::ListExecutionsRequest& request);
 
   // Marks executions as failed that received no report for `Limits::longest_execution_silence`, all

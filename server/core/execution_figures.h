@@ -28,12 +28,15 @@ std::vector<v1::ExecutionStage> PredictedStages(const v1::PlanPayload& payload);
 
 // The figures that the windows of an execution measured.
 struct ExecutionFigures {
-  // Median over all windows of their median step, absent without windows; and the highest peak of a
-  // rank in bytes, absent while no window reports its memory.
+  // Median over all windows of their median step, in which each window counts once whatever its
+  // steps, absent without windows; and the highest peak of a rank in bytes, absent while no window
+  // reports its memory.
   std::optional<absl::Duration> median_step;
   std::optional<int64_t> peak_memory_bytes;
-  // The measured half, one for every stage of the execution, an empty one for a stage without
-  // windows; no stages at all without windows.
+  // The measured half, one for every stage of the execution, in its order, an empty one for a stage
+  // without windows; no stages at all without windows. The time of a phase is the median over the
+  // windows of the stage that report phases, 0 for a window that does not name it; memory items are
+  // those of the window with the highest peak among those that report items.
   std::vector<v1::ExecutionStage> stages;
 
   // Returns the memory that the figures hold, in bytes, roughly.

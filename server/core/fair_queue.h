@@ -83,7 +83,8 @@ class FairQueue {
   // both with the time to retry. Quotas of holders do not apply to the empty holder.
   absl::StatusOr<Added> Add(const SearchPlace& place);
 
-  // Starts the next search; nothing if none waits that may run.
+  // Starts the next search; nothing if none waits that may run. Linear in the number of holders,
+  // and of searches that the quota of a cluster holds back.
   std::optional<Id> Take();
 
   // Ends a search that runs. REQUIRES: `Take` returned it and it has not ended; a search that still

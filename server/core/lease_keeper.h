@@ -99,12 +99,14 @@ struct LeaseRefused {
 struct LeaseQuestion {
   // Chosen by the agent that asks, which knows the answer by it.
   std::string request_id;
-  // Ids of the nodes in the order in which their ranks are numbered.
+  // Ids of the nodes in the order in which their ranks are numbered: 1 to
+  // `Limits::max_lease_node_count`, none twice, that of the agent that asks among them.
   std::vector<std::string> nodes;
-  // 0 for `kDefaultLease`.
+  // 0 for `kDefaultLease`; not negative.
   absl::Duration duration;
-  // Whether nodes are lent on which a job runs.
+  // Whether nodes are lent on which a job runs, that of the agent that asks included.
   bool even_if_busy = false;
+  // Handed to all nodes of the lease, unread; at most 64 KiB (`ReadLeaseRequest`).
   std::string task;
 };
 
@@ -151,10 +153,12 @@ class LeaseKeeper {
   // connection that is not known.
   void SetBusy(AgentConnection connection, bool is_busy);
 
-  // Lends all nodes of the question or none, under the id and the secret given, for the duration of
-  // the question, at most `max_lease_duration`. Returns nothing to send if the connection is not
-  // known any more, INVALID_ARGUMENT (SPEC_INVALID) naming the field of `request_lease` if the
-  // question breaks a rule. REQUIRES: `lease_id` was never used before; aborts if it is in use.
+  // Lends all nodes of the question, which are of the agent's cluster, or none, under the id and
+  // the secret given, for the duration of the question, at most `max_lease_duration`. A refusal
+  // names the first node, in the order of the question, that is absent, lent or busy. Returns
+  // nothing to send if the connection is not known any more, INVALID_ARGUMENT (SPEC_INVALID) naming
+  // the field of `request_lease` if the question breaks a rule. REQUIRES: `lease_id` was never used
+  // before; aborts if it is in use.
   absl::StatusOr<std::variant<News, LeaseRefused>> Request(AgentConnection connection,
                                                            const LeaseQuestion& question,
                                                            const std::string& lease_id,

@@ -15,8 +15,8 @@ namespace parplan {
 
 // The share of one identity, or of one cluster. 0 means no limit; no field is below it.
 struct QuotaLimits {
-  // Bytes of its profiles and plans in the store, bytes of its executions with their windows, and
-  // number of its plans. Calls in progress may exceed them by what they store.
+  // Bytes of its profiles, plans and specs in the store, bytes of its executions with their
+  // windows, and number of its plans. Calls in progress may exceed them by what they store.
   int64_t stored_bytes = 0;
   int64_t execution_bytes = 0;
   int64_t plan_count = 0;
@@ -105,7 +105,8 @@ struct Limits {
   // Bytes of the cache of calibrations.
   size_t calibration_cache_bytes = size_t{16} << 20;
 
-  // Merged profile snapshots kept in memory, one for each kind of node of a cluster.
+  // Merged profile snapshots kept in memory, one for each cluster, kind of device, size of the node
+  // and runtime.
   size_t max_snapshot_count = 64;
 };
 

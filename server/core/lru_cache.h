@@ -19,7 +19,8 @@ namespace parplan {
 template <typename Value>
 class LruCache {
  public:
-  // Keeps at most `max_bytes` of entries, twice their keys and some 200 bytes for each included.
+  // Keeps at most `max_bytes` of entries, twice their keys and some 200 bytes for each included;
+  // with 0, none.
   explicit LruCache(size_t max_bytes) : max_bytes_(max_bytes) {}
 
   LruCache(const LruCache&) = delete;

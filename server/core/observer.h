@@ -21,7 +21,7 @@ namespace parplan {
 
 // The caches of the server.
 enum class CacheKind {
-  // Signed plans, by the bytes of the request.
+  // Signed plans, by `RequestKey` (plan_question.h).
   kPlan,
   // Answers of the planner, by `PlanQuestion::answer_key`.
   kResult,
@@ -52,9 +52,13 @@ struct SearchReport {
   // A name of `PlannerNames()`.
   std::string planner;
   SearchOutcome outcome = SearchOutcome::kFeasible;
+  // Time that the question waited for its turn: 0 for a baseline, and the same for each count of a
+  // `ShapePlan`.
   absl::Duration queue_duration;
+  // Wall time, and processor time of all its threads, both without the check of the answer.
   absl::Duration wall_duration;
   absl::Duration cpu_duration;
+  // Partial plans that the search expanded; 0 if the planner gave no answer.
   int64_t expanded_state_count = 0;
 };
 
@@ -146,7 +150,8 @@ class Observer {
   // A cache was looked into.
   virtual void CacheLookedUp(CacheKind, bool /*hit*/) {}
 
-  // A call waits for a search in flight of an equal question.
+  // A call waits for a search in flight of an equal question, or a search was not begun because
+  // another server on the store had its answer.
   virtual void SearchShared() {}
 
   // A search of a planner, one of a comparison included, has ended.
@@ -164,8 +169,9 @@ class Observer {
   // The measurements of a kind of node were merged because a question needs them; the report has
   // their bandwidths.
   virtual void SnapshotLoaded(const SnapshotReport&) {}
-  // The kinds of nodes with profiles in the cluster have changed; none if the last was deleted.
-  // Also reports changes by other servers on the store, after at most one round of maintenance.
+  // All kinds of nodes with profiles in the cluster, reported once after the start and when
+  // profiles were added or deleted; none if the last was deleted. Also reports changes by other
+  // servers on the store, after at most one round of maintenance.
   virtual void ProfilesSeen(absl::string_view /*cluster*/, const std::vector<StoredKind>&) {}
 
   // Since when the cluster has its active calibration; absent if it has none. Reported repeatedly.

@@ -61,10 +61,10 @@ using ProgressListener = std::function<void(const v1::SearchProgress&)>;
 // PERMISSION_DENIED (ROLE_REQUIRED for a job that has a plan of another caller, SIGNATURE_INVALID
 // from `ExportPlan`), RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY,
 // UPLOAD_TOO_LARGE), DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING,
-// STORE_UNAVAILABLE, AUDIT_UNAVAILABLE), DATA_LOSS, INTERNAL (CHECK_FAILED); and CANCELLED without
-// a reason for a call that was cancelled. All may wait before they return: `VerifyPlan` and
-// `GetCapabilities` for the disk with the keys, the others also for the store's disk or network.
-// Safe to use from any thread.
+// STORE_UNAVAILABLE, AUDIT_UNAVAILABLE), DATA_LOSS (STORE_UNAVAILABLE), INTERNAL (CHECK_FAILED,
+// STORE_UNAVAILABLE); and CANCELLED without a reason for a call that was cancelled. All may wait
+// before they return: `VerifyPlan` and `GetCapabilities` for the disk with the keys, the others
+// also for the store's disk or network. Safe to use from any thread.
 class PlanCore {
  public:
   // REQUIRES, unchecked: the references outlive the core; the pool is drained before the core is
@@ -89,12 +89,17 @@ class PlanCore {
   PlanCore(const PlanCore&) = delete;
   PlanCore& operator=(const PlanCore&) = delete;
 
-  // Returns a signed plan. A plan made before is returned without a search if it is for the same
-  // question, owner, job, nodes and time to live, rests on the same profiles and calibration, was
-  // not cut short by a limit of its search, and has at least `kMinLifeLeft` of its life left; it is
-  // marked `from_cache`. Neither `context` nor `done` may be null. A retry, which has the
-  // `request_id` of an earlier call of its owner that made a plan, gets that plan until it expires.
-  // A call answered from the plans made before does not use its id.
+  // Hands a signed plan, or the error, to `done`. A plan made before is given without a search if
+  // it is for the same question, owner, job, nodes and time to live, rests on the same profiles and
+  // calibration, was not cut short by a limit of its search, and has at least `kMinLifeLeft` of its
+  // life left; it is marked `from_cache`. Neither `context` nor `done` may be null. `request` is
+  // not read after the return.
+  //
+  // A retry, which has the `request_id` of an earlier call of its owner that made a plan, gets that
+  // plan before any other is looked for, marked `from_cache` too; PLAN_EXPIRED once it has expired,
+  // and REQUEST_ID_REUSED if its job or spec is another (the time to live is not compared). A call
+  // answered from the plans made before does not use its id.
+  //
   // Equal questions in flight share one search, whoever asks. The search ends with the best plan so
   // far at its limits, or shortly before the latest deadline of its callers; a caller whose
   // deadline is earlier gets SEARCH_TIMED_OUT.
@@ -106,9 +111,12 @@ class PlanCore {
   void SearchPlan(const std::shared_ptr<CallContext>& context, const v1::CreatePlanRequest& request,
                   const ProgressListener& progress, const PlanDone& done);
 
-  // Answer on the calling thread. `VerifyPlan` has a verdict instead of an error. `ListPlans` lists
-  // what the caller may see, one page, newest first, each plan without its spec, alternatives and
-  // memory front, which `GetPlan` returns.
+  // Answer on the calling thread. `GetPlan` and `ListPlans` return expired plans too, and verify no
+  // signature. `VerifyPlan` has a verdict instead of an error, as of now; it does not compare the
+  // fields of the audience that the request leaves empty. `ExportPlan` takes only a plan that a key
+  // of this server signed and that has not expired. `ListPlans` lists what the caller may see, one
+  // page, newest first, each plan without its spec, alternatives and memory front, which `GetPlan`
+  // returns.
   absl::StatusOr<v1::Plan> GetPlan(const v1::GetPlanRequest& request);
   absl::StatusOr<v1::ListPlansResponse> ListPlans(const v1::ListPlansRequest& request,
                                                   const Caller& caller = *Caller::Itself());

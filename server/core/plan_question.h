@@ -38,6 +38,7 @@ struct PlanQuestion {
   // That of the request, cut to `Limits::max_time_to_live`; `Limits::default_time_to_live` if it
   // names none.
   absl::Duration time_to_live;
+  // That of the request, as it came.
   v1::PlanSpec spec;
   // `search_time_limit` is always set: that of the request, cut to `Limits::max_search_duration`,
   // or that limit itself.

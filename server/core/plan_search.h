@@ -53,6 +53,7 @@ struct PlannerAnswer {
 
 // The planner, the limits and the listeners of one search of the server.
 struct SearchOrder {
+  // A name of `PlannerNames()`.
   std::string planner;
   // Expanded states of each search, those of the baselines too; 0 for no limit.
   int64_t max_state_count = 0;

@@ -31,7 +31,8 @@ struct NewRecord {
   int64_t byte_count = 0;
   // Whether it is an execution or a window, which have a quota of their own and no other.
   bool is_execution = false;
-  // Not null for a plan: its spec, which needs no room if it is stored.
+  // Not null for a plan: its spec, which needs no room if it is stored. This and `profile` are read
+  // during `Check` only.
   const std::string* spec = nullptr;
   // Not null for a profile, which is nothing new if it is stored, and may replace others.
   const ProfileRecord* profile = nullptr;

@@ -53,7 +53,8 @@ class SearchPool {
   static constexpr int64_t kMinSearchBytes = int64_t{128} << 20;
 
   // Returns how many searches run at a time with these limits: one for each worker, or fewer, so
-  // that each gets `kMinSearchBytes`, but at least one.
+  // that each gets `kMinSearchBytes`, but at least one. REQUIRES, unchecked: `worker_count` is
+  // above 0.
   static int RunningCount(const Limits& limits);
 
   // `observer` outlives the pool. The limits are `worker_count`, `search_memory_bytes`,

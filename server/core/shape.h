@@ -19,9 +19,11 @@
 
 namespace parplan {
 
-// Checks the rules of `DeviceOffer`, and that it has at most `limits.max_device_count` devices.
-// INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field`, which is the path of
-// the offer, for example `offers[0]`.
+// Checks an offer: it has a device kind; `devices_per_node` and `min_device_count` are at least 1,
+// `max_device_count` is from that to `limits.max_device_count`; `device_memory_bytes` is above 0,
+// `reserved_memory_bytes` from 0 to below it; `devices_per_switch` is 0 (unknown) or a multiple of
+// `devices_per_node`. INVALID_ARGUMENT (SPEC_INVALID) with the path of the first field that breaks
+// a rule, below `field`, which is the path of the offer, for example `offers[0]`.
 absl::Status CheckOffer(const v1::DeviceOffer& offer, const std::string& field,
                         const Limits& limits);
 
@@ -41,10 +43,11 @@ absl::StatusOr<Topology> OfferTopology(absl::string_view cluster, const v1::Devi
 // `offer_index` and `device_count`.
 v1::ShapeOption ShapeOptionOf(const PlannerAnswer& answer);
 
-// Returns the index in `options`, from 0, of the recommended option, by the rule of
-// `ShapePlanResponse.recommended_option_index`; among equal counts the faster step, then the first.
-// Absent if no option is feasible. REQUIRES, unchecked: each option has its `device_count`, above
-// 0.
+// Returns the index in `options`, from 0, of the recommended option
+// (`ShapePlanResponse.recommended_option_index`): the one with the fewest devices of the feasible
+// ones whose throughput per device is at least 0.9 of the best, and whose step takes at most 1.1 of
+// the fastest with as many devices; among equal counts the faster step, then the first. Absent if
+// no option is feasible. REQUIRES, unchecked: each option has its `device_count`, above 0.
 std::optional<int> RecommendedOption(
     const google::protobuf::RepeatedPtrField<v1::ShapeOption>& options);
 

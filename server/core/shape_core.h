@@ -38,9 +38,9 @@ using ShapeDone = std::function<void(absl::StatusOr<SharedShape>)>;
 // The method `ShapePlan` of PlanService. Errors are those listed in plan_service.proto:
 // INVALID_ARGUMENT (SPEC_INVALID), FAILED_PRECONDITION (PROFILE_MISSING) if measurements are
 // missing for every count, RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY),
-// DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS,
-// INTERNAL (CHECK_FAILED); and CANCELLED without a reason for a call that was cancelled. That
-// nothing fits is an answer. Safe to use from any thread.
+// DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS
+// (STORE_UNAVAILABLE), INTERNAL (CHECK_FAILED, STORE_UNAVAILABLE); and CANCELLED without a reason
+// for a call that was cancelled. That nothing fits is an answer. Safe to use from any thread.
 class ShapeCore {
  public:
   // REQUIRES, unchecked: the references outlive the core; the pool is drained before the core is
@@ -67,7 +67,8 @@ class ShapeCore {
   // and calibration of the cluster are the same; one with a search that a limit cut off is not.
   // SEARCH_TIMED_OUT or SEARCH_OUT_OF_MEMORY if a search was cut off before its first plan and no
   // count can be recommended; SEARCH_TIMED_OUT if the deadline of the call passes, or is near when
-  // a count is about to be tried. Neither `context` nor `done` may be null.
+  // a count is about to be tried. Neither `context` nor `done` may be null; `request` is not read
+  // after the return.
   void ShapePlan(const std::shared_ptr<CallContext>& context, const v1::ShapePlanRequest& request,
                  const ShapeDone& done);
 

@@ -11,10 +11,12 @@
 
 namespace parplan {
 
-// Reads the file at `path` into `settings`; fields it does not have stay. INVALID_ARGUMENT
-// (SPEC_INVALID) with file, line and field for a mistake in it, and for a file that cannot be read
-// or has more than 64 MiB; `settings` stays as it is then. Values are checked later, with those of
-// flags (`ReadSettings`).
+// Reads the file at `path`, proto JSON of `ServerConfig`
+// (proto/parplan/config/v1/server_config.proto), into `settings`; fields it does not have stay. An
+// `authorization` in it replaces both lists, `certificate_names` and `grants`, also by empty ones.
+// INVALID_ARGUMENT (SPEC_INVALID) with file, line and field for a mistake in it, and for a file
+// that cannot be read or has more than 64 MiB; `settings` stays as it is then. Values are checked
+// later, with those of flags (`ReadSettings`).
 absl::Status ReadConfigFile(const std::string& path, Settings& settings);
 
 }  // namespace parplan

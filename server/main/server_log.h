@@ -9,7 +9,7 @@
 
 namespace parplan {
 
-// Safe to use from any thread.
+// Made with the level and the format of the settings (`ServiceLog`). Safe to use from any thread.
 class ServerLog : public ServiceLog {
  public:
   using ServiceLog::ServiceLog;

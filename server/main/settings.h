@@ -52,10 +52,12 @@ struct Settings {
   std::string listen = "127.0.0.1:9477";
   std::string metrics_listen = "127.0.0.1:9478";
   std::string health_listen = "off";
-  // Folder of the signing keys, and of the store if `store` is empty.
+  // Folder of the signing keys, and of the store if `store` is empty. `ReadSettings` begins with
+  // `DefaultStateFolder("parplan")`, and refuses an empty one.
   std::string data_dir;
   // An address for `ParseStoreAddress`; empty for `sqlite:{data_dir}`.
   std::string store;
+  // Empty for a server without TLS.
   TlsFiles tls;
   // `insecure`: other machines may reach `listen` without TLS, and `metrics_listen`;
   // `insecure_metrics`: only the latter.
@@ -110,11 +112,16 @@ bool AllowsAllCallers(const Settings& settings);
 Limits LimitsOf(const Settings& settings);
 
 // Returns the rules for callers, and reads the file of keys of `service_accounts` if grants count.
-// INVALID_ARGUMENT (SPEC_INVALID) naming the field, also for a file that cannot be read.
+// INVALID_ARGUMENT (SPEC_INVALID) naming the field: also for a file that cannot be read, for
+// `allow_all_callers` together with grants, and, if grants count, for tokens on a server with
+// `tls.client_ca`, or without TLS unless it listens on a Unix socket, since no caller could use
+// them.
 absl::StatusOr<AccessRules> AccessRulesOf(const Settings& settings);
 
-// Reads the settings. Returns the exit code instead, 0 after `--help` and `--version` and 2 for
-// invalid settings; the text for it is printed.
+// Reads the configuration file, if `--config` names one, then the flags, and checks the ranges of
+// all values and the file of keys of service accounts; the files of TLS are not looked at. Returns
+// the exit code instead, 0 after `--help` and `--version` and 2 for invalid settings; the text for
+// it is printed. May be called again, to read changed files.
 std::variant<Settings, int> ReadSettings(int argc, const char* const* argv);
 
 }  // namespace parplan

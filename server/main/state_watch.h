@@ -23,7 +23,10 @@ class StateWatch {
       : log_(log), core_(core), server_(server) {}
 
   // Looks, and reports what changed to the log, and whether the server can sign and store to its
-  // health. Gives memory that nothing uses any more back to the system. May wait for the store.
+  // health. The state before the first look counts as good. Makes a signing key if none signs
+  // (`ServerCore::CheckSigning`), tries to store something if a change failed (`CheckWriting`), and
+  // takes renewed files of TLS into use (`RpcServer::RefreshTls`). Gives memory that nothing uses
+  // any more back to the system. May wait for the store.
   void Look();
 
   // Time between two looks: short against the minute after which the alerts fire.

@@ -27,7 +27,7 @@ class Upkeep {
  public:
   // The two functions are called one after the other on the thread: first `maintain`, then `look`,
   // and each again after its interval. `maintain` returns whether it left something undone, and is
-  // then called again right after the next `look`. Neither may throw.
+  // then called again right after the next `look`. Neither may throw or be empty.
   struct Work {
     std::function<bool()> maintain;
     std::function<void()> look;

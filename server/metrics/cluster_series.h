@@ -18,10 +18,11 @@ class Registry;
 namespace parplan {
 
 // The series of all clusters. The first `kMaxClusterCount` clusters that are reported get a label
-// of their own. Counts of others go to the label `other`; their gauges are not exported, since the
-// times and bandwidths of several clusters make no sense under one label. Each method means what it
-// means in `Observer`, where `AgentsChanged` is called `ClusterAgentsChanged`. Safe to use from any
-// thread.
+// of their own; `ProfilesSeen` without kinds and `CalibrationSeen` without a calibration take no
+// label. Counts and histograms of others go to the label `other`; their gauges are not exported,
+// since the times and bandwidths of several clusters make no sense under one label. Each method
+// means what it means in `Observer`, where `AgentsChanged` is called `ClusterAgentsChanged`. Safe
+// to use from any thread.
 class ClusterSeries {
  public:
   static constexpr int kMaxClusterCount = 32;
@@ -34,7 +35,9 @@ class ClusterSeries {
 
   void ProfileStored(const SnapshotReport& report);
   void SnapshotLoaded(const SnapshotReport& report);
-  // If there are more kinds, the `kMaxNodeKindCount` that were measured longest ago are remembered.
+  // Forgets the kinds that are not in `kinds`. If there are more, the `kMaxNodeKindCount` that were
+  // measured longest ago are remembered; `ProfileStored` and `SnapshotLoaded` ignore a further
+  // kind.
   void ProfilesSeen(absl::string_view name, const std::vector<StoredKind>& kinds);
   void CalibrationSeen(absl::string_view cluster, std::optional<absl::Time> active_since);
   void ExecutionClosed(absl::string_view cluster, bool succeeded, std::optional<double> ratio);

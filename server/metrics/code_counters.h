@@ -21,7 +21,7 @@ namespace parplan {
 class CodeCounters {
  public:
   // `row_label` is the name of the label that identifies the row, and `text` returns its value, on
-  // the thread that calls `At`. `family` outlives the counters.
+  // the thread that calls `At`, perhaps on several at once. `family` outlives the counters.
   CodeCounters(prometheus::Family<prometheus::Counter>& family, std::string row_label,
                int row_count, std::function<std::string(int row)> text);
 

@@ -21,8 +21,8 @@ class MetricsExposer {
  public:
   // `address` is `host:port`; port 0 takes a free one. Sources that are null are left out. Returns
   // INVALID_ARGUMENT (SPEC_INVALID) if host or port is absent, UNAVAILABLE without a reason if the
-  // address cannot be bound. The exposer holds the sources, which must be safe to collect from its
-  // threads.
+  // address cannot be bound or its port is no number. The exposer holds the sources, which must be
+  // safe to collect from its threads.
   static absl::StatusOr<std::unique_ptr<MetricsExposer>> Start(
       const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> sources);
 

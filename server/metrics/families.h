@@ -1,6 +1,7 @@
-// Makes families of metrics and their buckets, in seconds where these are times. What is returned
-// belongs to the registry and lives as long as it. `PrometheusObserver` and `ClusterSeries` make
-// their metrics by it.
+// Makes families of metrics and their buckets, in seconds where these are times. Families and
+// metrics belong to the registry and live as long as it; the lists of buckets that are returned by
+// reference live as long as the process. `PrometheusObserver` and `ClusterSeries` make their
+// metrics by it.
 
 #ifndef PARPLAN_SERVER_METRICS_FAMILIES_H_
 #define PARPLAN_SERVER_METRICS_FAMILIES_H_
@@ -30,7 +31,9 @@ prometheus::Family<prometheus::Histogram>& Histograms(prometheus::Registry& regi
 prometheus::Counter& OneCounter(prometheus::Registry& registry, const char* name, const char* help);
 prometheus::Gauge& OneGauge(prometheus::Registry& registry, const char* name, const char* help);
 
-// Returns buckets from 100 microseconds to 10 minutes, for calls and searches.
+// Returns buckets from 100 microseconds to 10 minutes, for calls and searches. A list of buckets
+// holds their upper bounds, ascending; what is above the last counts in a bucket without a bound
+// that every histogram has.
 const Buckets& DurationBuckets();
 
 // Returns buckets from 10 microseconds to 10 seconds, for calls of a store.

@@ -20,13 +20,19 @@
 
 namespace parplan {
 
-// One stream. Lives until gRPC is done with it and the core has ended its session. If 256 messages
-// wait for an agent, the next one drops them all, and the stream is to end with RESOURCE_EXHAUSTED
-// (UPLOAD_TOO_LARGE). An agent that says nothing at first gets DEADLINE_EXCEEDED without a reason
-// after `RpcContext::max_first_silence`. A stream ends with UNAUTHENTICATED (ROLE_REQUIRED) once
-// the agent's credential has (`CredentialWatch`). Later silence is the core's matter
-// (`Limits::longest_agent_silence`). A deadline of the agent ends the call; without one it has
-// none. gRPC calls it on its threads, the core on any thread.
+// One stream. Lives until gRPC is done with it and the core has ended its session. gRPC calls it on
+// its threads, the core on any thread. It ends with the first of these, but the last one replaces
+// an end that was not sent yet:
+//   - OK once the agent has closed its side;
+//   - the error of `AgentSession::Add`, INTERNAL without a reason if that throws;
+//   - the status with which the core closes it (`AgentPeer`), among them the one for silence after
+//     the first message (`Limits::longest_agent_silence`);
+//   - DEADLINE_EXCEEDED without a reason if the agent says nothing for
+//     `RpcContext::max_first_silence` at first, or if it has given the call a deadline that passes;
+//   - CANCELLED without a reason if the connection broke or the agent gave the call up;
+//   - RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) if 256 messages wait for the agent and one more comes,
+//     which drops them all;
+//   - UNAUTHENTICATED (ROLE_REQUIRED) once the agent's credential has ended (`CredentialWatch`).
 //
 // The end of a stream, with whatever status, follows the messages before it, except those dropped
 // above and those before the end of a credential. If the agent has not read them

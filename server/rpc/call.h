@@ -55,6 +55,7 @@ using CallLogger = std::function<void(const CallRecord& record)>;
 // The state that all services share; `RpcServer` has one. It must outlive them.
 struct RpcContext {
   ServerCore& core;
+  // For other work that waits for a disk or the network.
   BlockingPool& pool;
   // For questions, which read the store, may merge its measurements, and wait for a known answer to
   // be signed, recorded and stored. Apart from `pool`, so that uploads do not delay them.
@@ -86,9 +87,10 @@ class Call {
   // Whether a call that comes without a deadline is given one.
   enum class Deadline { kDefault, kNone };
 
-  // Finds out who calls, reads the metadata and adds `x-request-id` to the trailing metadata.
-  // `method` is the method's name in the contract. Services pass `__func__`: the function that
-  // overrides gRPC's has that name. `rpc` outlives the call.
+  // Finds out who calls, reads the metadata and adds `x-request-id` to the trailing metadata: the
+  // id of the caller if `IsRequestId` (trace.h) takes it, else a new one. `method` is the method's
+  // name in the contract. Services pass `__func__`: the function that overrides gRPC's has that
+  // name. `rpc` outlives the call.
   Call(const RpcContext& rpc, absl::string_view method, grpc::CallbackServerContext& server_context,
        Deadline deadline = Deadline::kDefault);
   ~Call();

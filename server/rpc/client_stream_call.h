@@ -17,18 +17,23 @@
 
 namespace parplan {
 
-// Hands every request to a session of the core, which `make_session` returns, as a unique_ptr, for
-// the context of the call. The session asks the `CallGuard` at its first request; this call does
-// not. Its `Add` returns a Status and its `Finish` returns the answer, a StatusOr; both run on a
-// thread of `RpcContext::pool`, which may wait for a disk, one at a time. A session is destroyed
-// before the status is sent, without `Finish` after an error. Reads the next request once the
-// session has taken the one before. The call ends with the session's error, CANCELLED if the stream
-// broke, DEADLINE_EXCEEDED if the client sent nothing for `RpcContext::max_first_silence` at first
-// or for `RpcContext::max_stream_silence` later, or has not ended its stream by the deadline of the
-// call, UNAUTHENTICATED (ROLE_REQUIRED) if the caller's credential ended before its stream
-// (`CredentialWatch`), or INTERNAL if the session threw. None of these errors interrupts `Add` or
-// `Finish`: one that comes while `Add` runs ends the call after it, and the answer of a `Finish`
-// that has begun is sent. The session is not null; `rpc` outlives the call.
+// Hands every request to a session of the core, which `make_session` returns, as a unique_ptr that
+// is not null, for the context of the call. The session asks the `CallGuard` at its first request;
+// this call does not. Its `Add` returns a Status and its `Finish` returns the answer, a StatusOr;
+// both run on a thread of `RpcContext::pool`, which may wait for a disk, one at a time. A session
+// is destroyed before the status is sent, without `Finish` after an error. Reads the next request
+// once the session has taken the one before. `rpc` outlives the call.
+//
+// The call ends with the answer of `Finish` or with:
+//   - the error of the session, INTERNAL without a reason if it threw;
+//   - CANCELLED without a reason if the stream broke;
+//   - DEADLINE_EXCEEDED without a reason if the client sent nothing for
+//     `RpcContext::max_first_silence` at first or for `RpcContext::max_stream_silence` later, or
+//     has not ended its stream by the deadline of the call;
+//   - UNAUTHENTICATED (ROLE_REQUIRED) if the caller's credential ended before its stream
+//     (`CredentialWatch`).
+// None of these errors interrupts `Add` or `Finish`: one that comes while `Add` runs ends the call
+// after it, and the answer of a `Finish` that has begun is sent.
 //
 // gRPC reports the end of the stream in the same way when the client half-closes and when its
 // connection breaks, and half an upload must never count as a whole one. So the call sends its

@@ -19,10 +19,10 @@ namespace parplan {
 // here. Without one: the caller by the token of a service account in the metadata `authorization`,
 // if the server reads tokens and the call has one, else the anonymous caller. A token that came
 // over a connection that others may have read, without TLS and not a Unix socket, is refused, as
-// are one that proves nothing, a value that does not begin with `Bearer ` and a second value; the
-// caller then is a refused one (`Caller::Refused`). Nothing else that the caller writes into its
-// call counts. `now` is the time of day. Never null. Waits for no disk or network; a token takes
-// some 0.1 ms each time.
+// are one that proves nothing, a value that does not begin with `Bearer ` (in upper or lower case)
+// and a second value; the caller then is a refused one (`Caller::Refused`). Nothing else that the
+// caller writes into its call counts. `now` is the time of day. Never null. Waits for no disk or
+// network; a token takes some 0.1 ms each time.
 std::shared_ptr<const Caller> CallerOf(const grpc::ServerContextBase& context,
                                        Authorizer& authorizer, absl::Time now);
 

@@ -34,13 +34,15 @@ struct RpcServerOptions {
   TlsFiles tls;  // Empty for plain text.
   // Lets a server without TLS listen where other machines can reach it.
   bool allow_insecure = false;
-  // A second address that serves the health protocol alone, without TLS. Empty for none.
+  // A second address of the same form, which serves the health protocol alone, without TLS, even
+  // where other machines reach it. Empty for none.
   std::string health_listen_address;
   // Deadline of calls that have none, except streams of agents, which need none. Above 0.
   absl::Duration default_deadline = absl::Minutes(10);
   // How long the client of a stream may send nothing before its first message, which clients send
   // with the call. Half of the 10 s after which a silent stream is to be gone: 8,000 that begin at
-  // once end at once, which took 1.6 s on two cores at a load of 14.
+  // once end at once, which took 1.6 s on two cores at a load of 14. This and the next are finite;
+  // not checked.
   absl::Duration max_first_silence = absl::Seconds(5);
   // How long it may send nothing while the server waits for a later message; agents for
   // `Limits::longest_agent_silence`.
@@ -53,9 +55,10 @@ struct RpcServerOptions {
   CallLogger logger;
 };
 
-// Checks options without reading any file. INVALID_ARGUMENT (SPEC_INVALID) for options that are
-// invalid or contradict each other, FAILED_PRECONDITION (SPEC_INVALID) for an address that other
-// machines can reach without TLS and without `allow_insecure`.
+// Checks options without reading any file. INVALID_ARGUMENT (SPEC_INVALID) naming `listen`,
+// `health_listen` or `default_deadline` for an address of another form or a deadline that is not
+// above 0; FAILED_PRECONDITION (SPEC_INVALID) naming `listen` for an address that other machines
+// can reach without TLS and without `allow_insecure`.
 absl::Status CheckOptions(const RpcServerOptions& options);
 
 // Serves as long as it lives, on threads of gRPC and of its pools; used by one thread, except where

@@ -18,8 +18,10 @@ inline constexpr int64_t kMigrationLock = 0x706172706c616e;
 inline constexpr int64_t kDeletionLock = kMigrationLock + 1;
 
 // Takes `kDeletionLock` until the transaction ends, and returns the time of the database then.
-// Nothing if another server has it and `waits` is false. Two servers that delete the same records
-// would lock them in different orders, and wait for each other.
+// Nothing if another server has it and `waits` is false; if it is true, waits for at most the limit
+// of the session on locks (15 s). Throws exceptions of libpqxx, also at that limit, which
+// `PostgresPool` reads. Two servers that delete the same records would lock them in different
+// orders, and wait for each other.
 std::optional<absl::Time> TakeDeletionTurn(pqxx::transaction_base& transaction, bool waits);
 
 }  // namespace parplan

@@ -14,7 +14,9 @@
 namespace parplan {
 
 // Times have nanoseconds and lie between the years 1678 and 2262, or are the infinite past or
-// future. Texts are UTF-8 without NUL.
+// future. Texts are UTF-8 without NUL. `cluster`, `node` and the id of a record (`profile_id`,
+// `plan_id` and the like) are those in its `name`, which the store does not check; `create_time` is
+// when the core made the record, by its clock.
 
 // The measurements of one node.
 struct ProfileRecord {

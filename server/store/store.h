@@ -26,7 +26,7 @@
 // * DATA_LOSS (STORE_UNAVAILABLE): the database is damaged.
 // * RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE): a record is larger than the store can hold (about 1 GB
 //   for SQLite, half of that for PostgreSQL).
-// * INTERNAL: a mistake of this program.
+// * INTERNAL (STORE_UNAVAILABLE): a mistake of this program.
 //
 // Two implementations pass one suite of tests, tests/server/store/store_conformance.h: SQLite for
 // one server, PostgreSQL for several. Lists are newest first: the reverse of the order in which the
@@ -67,7 +67,8 @@ inline constexpr int64_t kMaxPageBytes = int64_t{16} << 20;
 // value was not measured.
 inline constexpr int64_t kMaxDeletedWindowCount = 10000;
 
-// Plans of one caller: those of the owner, unless it is empty, and those of the jobs.
+// Plans of one caller: those of the owner, unless it is empty, and those of the jobs, of which an
+// empty id stands for none.
 struct PlanScope {
   std::string owner;
   std::vector<std::string> job_ids;
@@ -107,9 +108,10 @@ class Store {
   // Returns a profile by name. NOT_FOUND (RESOURCE_NOT_FOUND).
   virtual absl::StatusOr<ProfileRecord> GetProfile(absl::string_view name) = 0;
 
-  // Lists profiles of a cluster, or of one node of it. Records that are stored between two pages
-  // neither shift nor repeat others. INVALID_ARGUMENT (SPEC_INVALID) for a negative page size or a
-  // token of another list.
+  // Lists profiles of a cluster, or of one node of it. A cluster or node that has none, or is not
+  // known, has an empty page. Records that are stored or deleted between two pages neither shift
+  // nor repeat others. INVALID_ARGUMENT (SPEC_INVALID) for a negative page size or a token of
+  // another list.
   virtual absl::StatusOr<Page<ProfileRecord>> ListProfiles(absl::string_view cluster,
                                                            std::optional<std::string> node,
                                                            const PageRequest& page) = 0;
@@ -123,8 +125,8 @@ class Store {
   // though an entry of an index for each.
   virtual absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) = 0;
 
-  // Returns some profiles of any cluster that have no `coverage`, at most `kMaxPageSize`; none if
-  // all have one. Reads no other.
+  // Returns some profiles of any cluster that have no `coverage`, newest first, as many as a page
+  // has (`kMaxPageSize`, `kMaxPageBytes`); none if all have one. Reads no other.
   virtual absl::StatusOr<std::vector<ProfileRecord>> ProfilesWithoutCoverage() = 0;
 
   // Sets the `coverage` of profiles, by name, in one transaction; those that are no longer stored
@@ -152,8 +154,9 @@ class Store {
                                                                    const PageRequest& page) = 0;
 
   // Makes a calibration of the cluster its active one, or none if `name` is empty, and returns the
-  // active one. Activating the active one again keeps its `activate_time`. NOT_FOUND
-  // (RESOURCE_NOT_FOUND) if the cluster has no calibration of that name.
+  // active one. Activating the active one again, or none while none is, changes nothing, the
+  // `activate_time` included. NOT_FOUND (RESOURCE_NOT_FOUND) if the cluster has no calibration of
+  // that name.
   virtual absl::StatusOr<ActiveCalibrationRecord> ActivateCalibration(absl::string_view cluster,
                                                                       absl::string_view name,
                                                                       absl::Time activate_time) = 0;
@@ -192,8 +195,8 @@ class Store {
                                                                   absl::string_view job_id,
                                                                   absl::Time now) = 0;
 
-  // Finds the plan of the cluster and owner that was stored with this `request_id`, which is not
-  // empty.
+  // Finds the plan of the cluster and owner that was stored with this `request_id`, expired or not;
+  // none for an empty one.
   virtual absl::StatusOr<std::optional<PlanRecord>> FindPlanByRequestId(
       absl::string_view cluster, absl::string_view owner, absl::string_view request_id) = 0;
 
@@ -235,7 +238,8 @@ class Store {
   }
 
   // Returns what the profiles, plans, executions and windows of the scope take up; calibrations do
-  // not count. Reads two rows for each owner or cluster in the scope.
+  // not count. Reads two rows for each pair of an owner and a cluster in the scope, of PostgreSQL
+  // some more if several transactions change its records at once.
   virtual absl::StatusOr<StoredUsage> Usage(const RecordScope& scope) = 0;
 
   // Returns the bytes of the profiles of the scope that `PutProfile` would delete, if it stored
@@ -243,7 +247,8 @@ class Store {
   virtual absl::StatusOr<int64_t> ReplacedBytes(const ProfileRecord& profile, int64_t keep_count,
                                                 const RecordScope& scope) = 0;
 
-  // Returns whether a plan in the store has this spec, which is then not stored again.
+  // Returns whether a plan of any cluster in the store has this spec, which is then not stored
+  // again.
   virtual absl::StatusOr<bool> HasSpec(absl::string_view spec) = 0;
 
   // Stores an execution. A second one of a plan with the same non-empty `request_id` changes
@@ -259,10 +264,10 @@ class Store {
   virtual absl::StatusOr<Page<ExecutionRecord>> ListExecutions(absl::string_view plan,
                                                                const PageRequest& page) = 0;
 
-  // Moves an execution from `expected` to `state` and returns it. The state `kAbandoned` makes it
-  // `kFailed` until windows are appended. An abandoned execution counts as running for `expected`.
-  // FAILED_PRECONDITION (EXECUTION_STATE), with nothing changed, if its state is another than
-  // `expected`. NOT_FOUND (RESOURCE_NOT_FOUND).
+  // Moves an execution from `expected` to `state`, with this end and reason, and returns it. The
+  // state `kAbandoned` makes it `kFailed` until windows are appended. An abandoned execution counts
+  // as running for `expected`. FAILED_PRECONDITION (EXECUTION_STATE), with nothing changed, if its
+  // state is another than `expected`. NOT_FOUND (RESOURCE_NOT_FOUND).
   virtual absl::StatusOr<ExecutionRecord> SetExecutionState(absl::string_view name,
                                                             ExecutionState expected,
                                                             ExecutionState state,
@@ -271,16 +276,18 @@ class Store {
 
   // Abandons at most `limit` (above 0) running executions whose `report_time` is not after
   // `before`, those silent longest first: they are `kFailed` until windows are appended. Their end
-  // is `end_time`, or their start if that is later. Returns them as they are now.
+  // is `end_time`, or their start if that is later. Returns them as they are now. In a database
+  // that several servers share those that another transaction changes are passed over.
   virtual absl::StatusOr<std::vector<ExecutionRecord>> FailSilentExecutions(
       absl::Time before, absl::Time end_time, absl::string_view failure_reason, int64_t limit) = 0;
 
   // Appends windows that arrived at `report_time` to a running execution: all new ones or, on an
   // error, none. An abandoned execution runs again with its first new window. A window whose rank
-  // and first step are stored counts as a duplicate, whatever else it has; duplicates alone change
-  // nothing, the `report_time` included. NOT_FOUND (RESOURCE_NOT_FOUND); FAILED_PRECONDITION
-  // (EXECUTION_STATE) if the execution is closed; RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) if it would
-  // have more windows or bytes than `limits`.
+  // and first step are stored, or are those of an earlier one in `windows`, counts as a duplicate,
+  // whatever else it has; duplicates alone change nothing, the `report_time` included, which else
+  // becomes that of the call, unless it is later already. NOT_FOUND (RESOURCE_NOT_FOUND);
+  // FAILED_PRECONDITION (EXECUTION_STATE) if the execution is closed; RESOURCE_EXHAUSTED
+  // (UPLOAD_TOO_LARGE) if it would have more windows or bytes than `limits`.
   virtual absl::StatusOr<AppendResult> AppendWindows(absl::string_view execution,
                                                      absl::Span<const WindowRecord> windows,
                                                      const ExecutionLimits& limits,

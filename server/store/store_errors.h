@@ -41,8 +41,8 @@ absl::Status ExecutionStateError(absl::string_view name, ExecutionState state);
 absl::Status TooManyWindowsError(absl::string_view execution, int64_t limit, int64_t value);
 absl::Status TooManyWindowBytesError(absl::string_view execution, int64_t limit, int64_t value);
 
-// Returns the error of an execution that would have `total` windows and bytes, OK if both are
-// within `limits`.
+// Returns the error of an execution that would have `total` windows and bytes, that of the windows
+// first; OK if both are at most `limits`.
 absl::Status CheckExecutionLimits(absl::string_view execution, const ExecutionLimits& total,
                                   const ExecutionLimits& limits);
 

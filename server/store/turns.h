@@ -10,8 +10,9 @@
 
 namespace parplan {
 
-// A turn, held as long as the object lives, at most as long as its `Turns`. A server that dies or
-// freezes loses all its turns.
+// A turn, held as long as the object lives, at most as long as its `Turns`. The turns of a server
+// that dies become free. Those of a server that freezes may stay held, but no other server waits
+// for them for long: `Granted` receives null.
 class Turn {
  public:
   virtual ~Turn() = default;
