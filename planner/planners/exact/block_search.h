@@ -53,10 +53,10 @@ class BlockTables {
 };
 
 // Offers plans with block recomputation to `plans`, until it is proved that none is faster than the
-// last one there by more than the share `gap_ratio`, from 0 to 1; while `plans` is not full,
-// any plan that fits is wanted. `wanted` is the number of plans that `plans` keeps, which is not
-// checked. Plans that are there at the call count. Plans in which all transformer layers
-// recompute may be left out, because the other searches cover them.
+// last one there by more than the share `gap_ratio`, from 0 to 1; while `plans` is not full, any
+// plan that fits is wanted. `wanted` is the number of plans that `plans` keeps, which is not
+// checked. Plans that are there at the call count. Plans in which all transformer layers recompute
+// may be left out, because the other searches cover them.
 //
 // Returns a proved lower bound, in seconds per sample, of all such plans that were left open:
 // infinite if nothing was, for example because the space has none (`AllowsBlocks`) or none fits;

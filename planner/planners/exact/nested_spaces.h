@@ -79,10 +79,9 @@ std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem);
 // their plans to `plans`, which may be empty. Does nothing unless `IsNestingCheap`. Passes over
 // those whose bounds, or a proof, say that none of their plans is faster than the last one of
 // `plans`, if these are as many as wanted. Ends when `meter` stops, which is asked before each
-// space. Larger spaces come before those
-// within them, and calls come one after the other on the calling thread. `whole.plans` is not read:
-// `plans` has them already. Plans from smaller devices are offered with the usable memory of
-// `problem` in their prediction.
+// space. Larger spaces come before those within them, and calls come one after the other on the
+// calling thread. `whole.plans` is not read: `plans` has them already. Plans from smaller devices
+// are offered with the usable memory of `problem` in their prediction.
 void SearchNestedSpaces(const PlanningProblem& problem, const SpaceAnswer& whole,
                         const SpaceSearches& searches, PlanList& plans, SearchMeter& meter);
 
