@@ -37,8 +37,9 @@ struct LeastMemoryPlan {
 // then is false.
 //
 // Counts all states on `meter`, whose control gives the threads; `control.on_progress` is not
-// called. Returns nothing if no plan exists at any memory, or a limit ended the search before the
-// first plan. `costs` are those of `problem`, which is not checked.
+// called. Returns nothing if `FindSmallestMemory` does: no plan that it looks at exists at any
+// memory, or a limit ended the search before the first plan. `costs` are those of `problem`, which
+// is not checked.
 std::optional<LeastMemoryPlan> FindLeastMemoryPlan(const PlanningProblem& problem,
                                                    const CostModel& costs, SearchMeter& meter);
 

@@ -42,9 +42,14 @@ double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& mas
 // the least over the numbers of virtual stages, each of which is bounded by itself. Infinite if it
 // is not below the cutoff that `finds` had; 0 if `meter` stopped before all of them were bounded.
 //
-//   group_sizes   `Plan::micro_batch_group_size` of the plans: 0 alone, or one or more sizes above
-//                 the pipeline degree, which are tried on a partition one after the other; the
-//                 bound then holds for all sizes there are
+//   masks                  none is null, and each is usable; they must outlive the call only
+//   virtual_stage_counts   numbers of stages of one device, ascending, at least 2
+//   group_sizes            `Plan::micro_batch_group_size` of the plans: 0 alone, or one or more
+//                          sizes above the pipeline degree, which are tried on a partition one
+//                          after the other; the bound then holds for all sizes there are
+//
+// REQUIRES, unchecked: the setting is one of 1F1B; with size 0 its micro-batches are a multiple of
+// the pipeline degree; `evaluator` is one for its problem.
 double SearchUneven(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,
                     const std::vector<int>& virtual_stage_counts,
                     const std::vector<int64_t>& group_sizes, PlanEvaluator& evaluator,
