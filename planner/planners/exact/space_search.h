@@ -56,8 +56,8 @@ bool ListOnce(BestFirstSearch& search, SharedKnowledge& known);
 // Searches uneven virtual stages in plans of one strategy by themselves, as a question for a
 // program that runs no others does, and adds what it finds to the plans of `search`. Not all
 // strategies of such plans are looked at, so the larger space alone might give a slower plan than
-// this part of it. The space is that of `problem` less the dimensions that
-// Megatron-Core lacks (`LimitsOf`).
+// this part of it. The space is that of `problem` less the dimensions that Megatron-Core lacks
+// (`LimitsOf`).
 //
 // Does nothing without `per-layer` and `uneven-stages`, with a tied table or more than
 // `kMaxDefinitionsChosen` definitions (interleaved_search.h), if `meter` has stopped, if `search`

@@ -2,8 +2,9 @@
 //
 // A visit depends on the strategies of the space, the memory, the candidate and the cutoff. Spaces
 // that differ only in virtual stages, or in how stages are cut where there is one stage, have the
-// same visits, which take nearly all the time of a search. A recorded visit is what the search
-// would have found itself, so it changes no answer. `BestFirstSearch` reads and records visits.
+// same visits, which take nearly all the time of a search. With the same effort a recorded visit is
+// what the search would have found itself, so it changes no answer. `BestFirstSearch` reads and
+// records visits.
 //
 // Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a
 // candidate is all plans of one batch size, pipeline degree, number of micro-batches and schedule.

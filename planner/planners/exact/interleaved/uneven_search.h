@@ -27,7 +27,8 @@ namespace parplan {
 // Returns the least bound, in seconds and with the overhead of a step, of the plans with options of
 // `masked` and any partition into one of the ascending numbers of virtual stages, with the memory
 // of the setting's micro-batches and steps of `micro_batch_count`; `cutoff` if that is less, or if
-// there are no numbers. The limit of passes is not asked (`FitsPassLimit`).
+// there are no numbers. The limit of passes is not asked (`FitsPassLimit`). REQUIRES, unchecked:
+// `masked.usable`; `bound` is for the model and the pipeline degree of `setting`.
 double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& masked,
                         const UnevenBound& bound, const std::vector<int>& virtual_stage_counts,
                         int64_t micro_batch_count, double cutoff);
