@@ -35,11 +35,12 @@
 namespace parplan {
 
 // Lower bounds of the time per sample of the plans of one space, by kind of plan. Infinite where
-// the space has none.
+// the space has none or none fits; 0, the default, where nothing is known.
 struct KindBounds {
   // Plans of one stage a device.
   Seconds plain;
-  // Interleaved plans of listed partitions, or of all if the others are not searched apart.
+  // Interleaved plans of listed partitions (interleaved_partitions.h), or of all if the others are
+  // not searched apart.
   Seconds listed;
   // Interleaved plans of partitions that are not listed, if they are searched apart.
   Seconds uneven;
@@ -48,15 +49,29 @@ struct KindBounds {
 };
 
 // A best-first branch-and-bound search over the candidates of one problem. A memory front uses
-// several, which differ in memory only. Keeps references to its arguments. The caller uses it on
-// one thread; it uses those of `control.parallel_for`.
+// several, which differ in memory only.
+//
+//   BestFirstSearch search(problem, costs, control, tables, meter, /*wanted=*/1);
+//   if (!search.List()) return;  // A limit ended it; `meter.limit()` says which.
+//   search.Run();
+//   const std::vector<PredictedPlan>& best = search.plans().plans();
+//   const Seconds proved = search.BoundPerSample();
+//
+// Setters are called before `Run`, `RunUneven` or `Prove`, and candidates are listed or taken
+// before, too. Each of these may end early because `meter` stopped; plans and bounds found until
+// then hold. Keeps references to the arguments of the constructor, which must outlive it. The
+// caller uses it on one thread, on which `control.on_progress` is called; it searches on those of
+// `control.parallel_for`.
 //
 // Candidates are visited in rounds of fixed size, each with the incumbent of the rounds before, so
 // the result is the same on any number of threads. docs/glossary.md draws the life of a candidate.
 class BestFirstSearch {
  public:
   // Finds the best `wanted` plans, at least 1, within the limits of `control` and of `meter`, which
-  // counts the states.
+  // counts the states, and looks for none that is better by less than `control.wanted_gap_ratio`.
+  // REQUIRES, unchecked: `costs` are those of `problem`; `meter` has been made with `control` or
+  // with one of the same limits and effort, which may be raised between two calls of `Run`;
+  // problems that share `tables` differ only in what `TableCache` allows.
   BestFirstSearch(const PlanningProblem& problem, const CostModel& costs,
                   const SearchControl& control, TableCache& tables, SearchMeter& meter, int wanted)
       : costs_(costs),
@@ -67,72 +82,90 @@ class BestFirstSearch {
         wanted_(wanted),
         plans_(wanted) {}
 
-  // Lists and bounds all candidates. Returns false if a limit ended it. `memo` is that of
-  // `ListCandidates`.
+  // Lists and bounds all candidates, regardless of memory. Returns false if a limit ended it: then
+  // `meter` has stopped and there are no candidates. `memo` is that of `ListCandidates`.
   bool List(LeastTimesMemo& memo);
   // The same with a memo of its own.
   bool List();
-  // Lists only candidates of interleaved plans with partitions that are not listed, for `RunUneven`
-  // instead of `Run`.
+  // Lists only candidates of interleaved plans with partitions that are not listed, whether the
+  // space searches these apart or not, for `RunUneven` instead of `Run`. Returns what `List` does.
   bool ListUneven(LeastTimesMemo& memo);
   // Replaces `List`: takes the candidates as another search listed them, or those of a search with
-  // more memory, whose bounds hold here too.
+  // more memory, whose bounds hold here too. Those of `KindBounds::uneven` that the other search
+  // has searched are not searched again and keep their bounds; all others are. REQUIRES, unchecked:
+  // `list.complete`.
   void Take(CandidateList list);
-  // Searches until no candidate can be better than the incumbent, or a limit ends it.
+  // Searches until no candidate can be better than the incumbent, every candidate that can has been
+  // searched as far as the limits of the method allow (`control.effort`), `meter` stops, or the
+  // bound of `set_enough` is proved. Candidates that the method gave up keep their bounds, so
+  // `BoundPerSample` then stays below the time of the best plan. Interleaved plans of partitions
+  // that are not listed, and those of larger groups, come last, with limits for all of them
+  // together.
   void Run();
-  // Searches the candidates of `ListUneven` that may be better than the plans there are.
+  // Searches the candidates of `ListUneven` that may be better than the plans there are, the one of
+  // the least bound first. It ends at the latest when plans of two of them have been simulated.
   void RunUneven();
   // Makes the next `Run` search again what the last one left open, for which `control` should allow
-  // more effort.
+  // more effort. Without it `Run` searches all but partitions that are not listed again.
   void Reopen();
 
   // Takes the place of `Run` where only plans that take less time per sample than `enough` matter.
   // Tries to prove that no plan of the kinds whose bound in `known` is below it does, except for
   // partitions that are not listed, which are searched as by `Run`. Gives up at the first candidate
-  // that it cannot close. Returns whether `Run` would find no faster plan. Either way, the bounds
-  // that it leaves hold for the kinds it looked at; those of the others are infinite.
+  // that it cannot close, and at once if plans of larger groups are open, which only `Run`
+  // searches. Adds the plans that it meets to `plans`. Returns whether `Run` would find none that
+  // is faster than `enough` and than those; false if `meter` stopped. Either way, the bounds that
+  // it leaves hold for the kinds it looked at; those of the others are infinite, so `IsEmpty` says
+  // nothing about them. Sets the ceiling to `enough` and disables seeding.
   bool Prove(const KindBounds& known, Seconds enough);
 
-  // Makes `Run` end once it is proved that no plan takes less time per sample than `bound`. Until
-  // then the search goes as it would without, and so does what it finds.
+  // Makes `Run` end once it is proved that no plan takes less time per sample than `bound`; never
+  // if that is infinite, which is the default. Until then the search goes as it would without, and
+  // so does what it finds.
   void set_enough(Seconds bound) { enough_ = bound; }
-  // Makes the search look only for plans that take less time per sample than `bound`.
+  // Makes the search look only for plans that take less time per sample than `bound`; infinite, the
+  // default, for any.
   void set_ceiling(Seconds bound) { ceiling_ = bound; }
-  // Takes visits from `visits` and records new ones in it. Null, which is the default, for none.
+  // Takes visits from `visits`, which must outlive the search, and records new ones in it. Null,
+  // which is the default, for none.
   void set_visits(VisitCache* visits);
   // Makes `Run` search partitions that are not listed for a first time after `count` states instead
-  // of the number that it has for all questions. For tests.
+  // of 20,000. For tests.
   void set_states_before_uneven(int64_t count) { states_before_uneven_ = count; }
-  // Prevents the search from asking other methods for a first plan.
+  // Prevents the search from asking other methods (`SeedPlans`) for a first plan, which it does
+  // otherwise, at most once, if it has searched long without one.
   void DisableSeeding() { was_seeded_ = true; }
   // Reports progress while another search works on a part of the question, of which it has expanded
-  // `states_of_part` that the meter does not have yet.
+  // `states_of_part` that the meter does not have yet. Does nothing without `control.on_progress`.
   void ReportDuringPart(int64_t states_of_part) { Report(states_of_part); }
-  // Returns whether it is proved that no plan of the space fits.
+  // Returns whether it is proved that no plan of the space fits; false before the candidates are
+  // listed. Block recomputation (block_search.h) is not looked at.
   bool IsEmpty() const;
 
   // Returns whether there are no candidates at all.
   bool has_none() const { return candidates_.empty() && uneven_.empty() && grouped_.empty(); }
-  // Returns the candidates with the bounds found so far.
+  // Returns a copy of the candidates with the bounds found so far.
   CandidateList list() const { return {candidates_, uneven_, grouped_, listed_all_}; }
   // Returns the lower bound of the time per sample of interleaved plans; infinite if there are
-  // none.
+  // none, and also before the candidates are listed.
   Seconds InterleavedBoundPerSample() const;
   // Returns the lower bounds of the time per sample by kind of plan; 0 if candidates are missing.
   KindBounds BoundsPerSample() const;
   // Returns the number of candidates except those of `KindBounds::uneven` and `grouped`.
   int64_t candidate_count() const { return static_cast<int64_t>(candidates_.size()); }
-  // Return the plans found so far, to which callers may offer others, and the space; valid as long
-  // as this object.
+  // Return the plans found so far, to which callers may offer others that fit and so lower the
+  // cutoff, and the space; valid as long as this object.
   PlanList& plans() { return plans_; }
   const StrategySpace& space() const { return space_; }
 
-  // Returns the time per sample below which plans are looked for.
+  // Returns the time per sample below which plans are looked for: that of the last of the wanted
+  // plans, or the ceiling if that is less.
   Seconds WantedPerSample() const { return std::min(plans_.CutoffPerSample(), ceiling_); }
   // Returns the value of `set_ceiling`; infinite if it was not called.
   Seconds ceiling() const { return ceiling_; }
-  // Returns the proved lower bound of the time per sample of any plan. 0 if candidates are missing,
-  // and also if no plan fits, which `IsEmpty` says.
+  // Returns the proved lower bound of the time per sample of any plan without block recomputation,
+  // at most the time of the best of `plans`. 0 if candidates are missing, and also if no plan fits,
+  // which `IsEmpty` says.
   Seconds BoundPerSample() const;
 
  private:

@@ -23,7 +23,8 @@ class CandidateQueue {
   explicit CandidateQueue(const std::vector<ExactCandidate>& candidates)
       : candidates_(candidates) {}
 
-  // Adds a candidate, given by its place in the list of the constructor.
+  // Adds a candidate, given by its place, from 0, in the list of the constructor. REQUIRES,
+  // unchecked: it is in the list and not in the queue; one that was added twice comes twice.
   void Put(size_t index) {
     heap_.push_back(index);
     std::push_heap(heap_.begin(), heap_.end(), Later(*this));
@@ -38,8 +39,8 @@ class CandidateQueue {
     heap_.pop_back();
   }
 
-  // Makes candidates of the batch size come first; 0 for none. O(candidates) if that changes the
-  // order.
+  // Makes candidates of the batch size come first; 0, the default, for none. O(candidates in the
+  // queue) if the batch size is another than before.
   void Prefer(int64_t global_batch_size) {
     if (preferred_batch_ == global_batch_size) return;
     preferred_batch_ = global_batch_size;

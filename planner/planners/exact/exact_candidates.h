@@ -28,7 +28,8 @@ namespace parplan {
 // All plans of one batch size, pipeline degree, micro-batch count and schedule.
 struct ExactCandidate {
   PipelineCandidate pipeline;
-  // Lower bound of the step of its plans; infinite if there are none.
+  // Lower bound of the step of its plans, overhead included; infinite if there are none or none
+  // fits. Its state says what it rests on.
   Seconds bound;
   // The states of a candidate's life, in order (docs/glossary.md).
   enum class State {
@@ -49,7 +50,9 @@ struct ExactCandidate {
   }
 };
 
-// Orders candidates by lower bound per sample; a total order.
+// Orders candidates by lower bound per sample, the least first; among equal ones by smaller batch,
+// pipeline degree, number of micro-batches and schedule. A strict total order of the candidates of
+// one list.
 inline bool MorePromising(const ExactCandidate& a, const ExactCandidate& b) {
   const auto key = [](const ExactCandidate& candidate) {
     const PipelineCandidate& pipeline = candidate.pipeline;
@@ -60,8 +63,9 @@ inline bool MorePromising(const ExactCandidate& a, const ExactCandidate& b) {
   return key(a) < key(b);
 }
 
-// Tables of layer costs, by pipeline degree and micro-batch size. They do not depend on the memory
-// of devices, so searches with different memories share them. Not thread-safe.
+// Tables of layer costs, by pipeline degree and micro-batch size. They depend neither on the memory
+// of devices nor on the dimensions of virtual and uneven stages, so searches that differ only in
+// these may share them; others must not, which nothing checks. Not thread-safe.
 class TableCache {
  public:
   // Pipeline degree and micro-batch size.
@@ -72,9 +76,11 @@ class TableCache {
             candidate.global_batch_size / candidate.micro_batch_count};
   }
 
-  // Makes the missing tables, in parallel if `control` can, and asks before each whether to go on.
-  // Returns false if not; tables may then be missing. Tables of other keys may be evicted: if a
-  // model has very many options, not all tables are kept.
+  // Makes the missing tables, in parallel if `control` can, and asks `control.should_stop` before
+  // each table and each definition of it whether to go on. Returns false if not; tables may then be
+  // missing, but none is incomplete. Duplicate keys do no harm. Tables of other keys may be
+  // evicted: if a model has very many options, not all tables are kept. A table that is there may
+  // be unusable (`OptionTable::usable`).
   bool Prepare(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
                const SearchControl& control);
   // Returns whether there is a table of this key.
@@ -93,27 +99,34 @@ struct CandidateList {
   // Most promising first.
   std::vector<ExactCandidate> candidates;
   // Those of plans with partitions that are not listed, in any order (interleaved_partitions.h).
+  // Whether these are searched apart is not asked: if not, they are plans of `candidates`, too.
   std::vector<ExactCandidate> uneven;
-  // Those of plans with groups of more micro-batches than the pipeline degree, in any order.
+  // Those of plans with groups of more micro-batches than the pipeline degree, in any order. The
+  // same batch, degree, number of micro-batches and schedule may be in all three lists.
   std::vector<ExactCandidate> grouped;
   // False if a limit ended the listing.
   bool complete = true;
 };
-// Lists the candidates in which every layer definition has at least one strategy. If only one plan
-// is wanted, candidates of one stage are dropped for whose plans one with more micro-batches of the
-// same size has a plan at least as good. Returns empty lists, with `complete` false, when `meter`
-// stops. Takes times that other searches of the question have found from `memo`, and adds its own.
+// Lists the candidates in which every layer definition has at least one strategy, in state
+// `kListed` with the bounds of that; those of more than `kMaxForwardPassCount` passes are left out.
+// If only one plan is wanted (`PlanningRules::top_plan_count`), candidates of one stage are dropped
+// for whose plans one with more micro-batches of the same size has a plan at least as good. Returns
+// empty lists, with `complete` false, when `meter` stops, on which it counts no states. Takes times
+// that other searches of the question have found from `memo`, and adds its own.
 CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs, SearchMeter& meter,
                              LeastTimesMemo& memo);
 
-// Returns plans that fit, from methods that take little time for any problem: the grids of
-// `megatron` and `fsdp-best`, and `galvatron-bmw`. If the batch may vary, for the smallest and the
-// largest batch. Each plan is in the declared space. Reports no progress. Counts its states on
-// `meter`.
+// Returns plans that fit, in any order, from methods that take little time for any problem: the
+// grids of `megatron` and `fsdp-best`, and `galvatron-bmw`, at most one plan of each. If the batch
+// may vary, one each for the smallest and the largest batch. Each plan is in the declared space.
+// Reports no progress. Counts its states on `meter`; once that stops, returns what there is.
+// `control` is that of the meter; each method may take the states that it leaves, up to a limit of
+// its own.
 std::vector<PredictedPlan> SeedPlans(const PlanningProblem& problem, const CostModel& costs,
                                      const SearchControl& control, SearchMeter& meter);
 
-// Calls `work` with every index below `count`, through `parallel_for` if it is set.
+// Calls `work` with every index from 0 on below `count`, through `parallel_for` if it is set and
+// `count` is above 1, else in order on the calling thread. Returns when all calls are done.
 void ForEach(const ParallelFor& parallel_for, int64_t count,
              const std::function<void(int64_t)>& work);
 

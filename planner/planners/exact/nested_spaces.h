@@ -34,25 +34,28 @@
 
 namespace parplan {
 
-// The knowledge that the search of one space has.
+// The knowledge that the search of one space has. By default nothing is known.
 struct SpaceAnswer {
   // Lower bounds of the time per sample. Those of a space hold for the spaces within it.
   KindBounds bounds;
-  // The same of plans with block recomputation.
+  // The same of plans with block recomputation; 0 if nothing is known.
   Seconds blocks;
   // Plans that fit, best first.
   std::vector<PredictedPlan> plans;
   // Whether it is a proof after which the search of the space by itself would find no plan that is
-  // faster than these and than what it was to prove.
+  // faster than these and than what it was to prove. Only a `SpaceProof` sets it.
   bool is_settled = false;
 };
 
 // Searches the space of a question by itself. It may end once it is proved that no plan takes less
-// time per sample than `enough`.
+// time per sample than `enough`, which is infinite while there is no plan. `problem` is valid
+// during the call.
 using SpaceSearch = std::function<SpaceAnswer(const PlanningProblem& problem, Seconds enough)>;
 // Tries to prove that no plan of a space, of which `known` is known, takes less time per sample
-// than `enough`, which is finite. Returns the bounds that it found, proved or not, and faster plans
-// that it met.
+// than `enough`, which is finite. Returns the bounds that it found, whether the proof succeeded or
+// not, with 0 for the kinds that it did not look at, and faster plans that it met. Block
+// recomputation is not its matter: it is called only if `known.blocks` is no less than `enough`.
+// Both arguments are valid during the call.
 using SpaceProof = std::function<SpaceAnswer(const PlanningProblem& problem,
                                              const SpaceAnswer& known, Seconds enough)>;
 // The two ways to search a space within another. Neither function is empty.
@@ -61,7 +64,8 @@ struct SpaceSearches {
   SpaceProof prove;
 };
 
-// Returns whether the model has few enough definitions and layers for searches within others.
+// Returns whether the model has few enough definitions (at most 64) and layers (at most 2,048) for
+// searches within others.
 bool IsNestingCheap(const PlanningProblem& problem);
 
 // Returns what is left of the dimensions of a problem without each group that it has: virtual
@@ -71,9 +75,13 @@ bool IsNestingCheap(const PlanningProblem& problem);
 std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem);
 
 // Searches the spaces within that of `problem`, of which `whole` is known, and then, on at most 64
-// devices, all of them for each smaller device, and offers their plans to `plans`, which may be
-// empty. Does nothing unless `IsNestingCheap`. Passes over those whose bounds, or a proof, say that
-// none of their plans is faster than the best one. Ends when `meter` stops.
+// devices, all of them and the whole space for each smaller device, the largest first, and offers
+// their plans to `plans`, which may be empty. Does nothing unless `IsNestingCheap`. Passes over
+// those whose bounds, or a proof, say that none of their plans is faster than the last one of
+// `plans`, if these are as many as wanted. Ends when `meter` stops, which is asked before each
+// space. Larger spaces come before those within them, and calls come one after the other on the
+// calling thread. `whole.plans` is not read: `plans` has them already. Plans from smaller devices
+// are offered with the usable memory of `problem` in their prediction.
 void SearchNestedSpaces(const PlanningProblem& problem, const SpaceAnswer& whole,
                         const SpaceSearches& searches, PlanList& plans, SearchMeter& meter);
 

@@ -20,8 +20,9 @@ namespace parplan {
 
 // Returns a lower bound of (step time / m) for any number m of micro-batches that is at least the
 // number of stages: a step takes at least m times the result, or m times `cutoff` if that is less.
-// Valid for all batch sizes of the table's degree and micro-batch size. Infinite if nothing fits
-// and `cutoff` is infinite; of no meaning if `meter` stopped.
+// Both are seconds per micro-batch; the result may exceed `cutoff` by a millionth. Valid for all
+// batch sizes of the table's degree and micro-batch size, with the memory of the problem of
+// `space`. Infinite if nothing fits and `cutoff` is infinite; of no meaning if `meter` stopped.
 //
 // Any plan that fits with m micro-batches also fits with one per stage, because 1F1B has no more in
 // flight than that, and interleaved pipelines have no fewer. The other terms of a step (messages,
@@ -29,8 +30,10 @@ namespace parplan {
 // grows, is a bound for each m. The limit is evaluated at a number of micro-batches so large that
 // those terms vanish.
 //
-// Only for 1F1B and interleaved schedules; GPipe has no such limit. REQUIRES, unchecked: `table` is
-// usable.
+// Only for 1F1B and interleaved schedules; GPipe has no such limit. The bound of the latter is that
+// of the partitions that are searched with others (`SearchedPartitionsOf`), in groups of as many
+// micro-batches as devices. REQUIRES, here and below, unchecked: `schedule` is one of the two;
+// `table` is usable.
 Seconds SteadyBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                     Schedule schedule, Seconds cutoff, SearchMeter& meter);
 

@@ -2,8 +2,9 @@
 //
 // A visit depends on the strategies of the space, the memory, the candidate and the cutoff. Spaces
 // that differ only in virtual stages, or in how stages are cut where there is one stage, have the
-// same visits, which take nearly all the time of a search. A recorded visit is what the search
-// would have found itself, so it changes no answer. `BestFirstSearch` reads and records visits.
+// same visits, which take nearly all the time of a search. With the same effort a recorded visit is
+// what the search would have found itself, so it changes no answer. `BestFirstSearch` reads and
+// records visits.
 //
 // Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a
 // candidate is all plans of one batch size, pipeline degree, number of micro-batches and schedule.
@@ -29,9 +30,10 @@
 
 namespace parplan {
 
-// The outcome of one visit. Bound, plans and `is_exact` are those of `PipelineOutcome`.
+// The outcome of one visit, which bounds a candidate in state `kListed` and searches it in others.
 struct CandidateVisit {
-  // The members with these names of `PipelineOutcome` (pipeline_search.h).
+  // The members with these names of `PipelineOutcome` (pipeline_search.h): the bound is of a step,
+  // in seconds, with its overhead. A visit that only bounds has no plans, and `is_exact` is true.
   Seconds bound;
   std::vector<PredictedPlan> plans;
   bool is_exact = true;
@@ -47,7 +49,9 @@ struct CandidateVisit {
 // thread-safe.
 class VisitCache {
  public:
-  // Everything that decides the outcome of a visit.
+  // Everything that decides the outcome of a visit, but for two things: the number of plans wanted,
+  // which must be the same in all searches that share the cache, and the effort: a search may take
+  // a visit that was made with more.
   struct Key {
     // `StrategiesId`, the memory of one device that plans may use, and whether stages must be even.
     int strategies = 0;
@@ -59,12 +63,13 @@ class VisitCache {
     int pipeline_parallel_degree = 0;
     Schedule schedule = kDefaultSchedule;
     ExactCandidate::State state = ExactCandidate::State::kListed;
-    // Seconds.
+    // Seconds per sample; infinite if any plan is wanted.
     double cutoff = 0.0;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  // Returns a number for the dimensions of strategies, given by name.
+  // Returns a number, from 0, for the dimensions of strategies, given by name; the same for the
+  // same name. `Forget` keeps it.
   int StrategiesId(const std::string& dimensions) {
     return strategies_.emplace(dimensions, static_cast<int>(strategies_.size())).first->second;
   }
@@ -73,7 +78,8 @@ class VisitCache {
     const auto found = visits_.find(key);
     return found == visits_.end() ? nullptr : &found->second;
   }
-  // Records a visit that no limit ended; ignores others.
+  // Records a visit that no limit ended; ignores others. If the key is known, the first visit
+  // stays, and only a larger bound is taken.
   void Record(const Key& key, const CandidateVisit& visit) {
     if (visit.limit != SearchLimit::kNone) return;
     visits_.emplace(key, visit);
@@ -83,16 +89,18 @@ class VisitCache {
     known.usable_memory = std::min(known.usable_memory, key.usable_memory);
   }
   // Returns a lower bound of the step of a candidate, for any state and cutoff, that visits have
-  // found; 0 if there were none, or one with less memory.
+  // found: the largest, which holds for the least memory of them and for any below. 0 if there were
+  // none, or one with less memory than the key has.
   Seconds BoundOf(const Key& key) const {
     const auto found = known_.find(WithoutMemory(key));
     if (found == known_.end() || found->second.usable_memory < key.usable_memory) return Seconds();
     return found->second.bound;
   }
-  // Returns whether a visit to the candidate, for any state and cutoff, ended at its own limits.
-  // Another one probably does, too.
+  // Returns whether a visit to the candidate with this memory, for any state and cutoff, ended at
+  // its own limits. Another one probably does, too.
   bool IsGivenUp(const Key& key) const { return given_up_.contains(WithoutProgress(key)); }
-  // Forgets the visits, to free their memory, but not the bounds they found.
+  // Forgets the visits, to free their memory, but not the bounds they found and not which
+  // candidates were given up.
   void Forget() { visits_.clear(); }
   // Returns the number of recorded visits.
   size_t size() const { return visits_.size(); }

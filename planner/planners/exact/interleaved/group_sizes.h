@@ -15,17 +15,18 @@
 
 namespace parplan {
 
-// Some of the sizes, ascending.
+// Some of the sizes.
 struct GroupSizes {
+  // The sizes, ascending, each above the pipeline degree.
   std::vector<int64_t> tried;
   // Whether these are all there are.
   bool are_all = true;
 };
 
 // Returns the sizes of `Plan::micro_batch_group_size` other than 0 that the space has for so many
-// micro-batches: all if there are at most 16, else up to 9 of them, the smallest and the largest
-// (all micro-batches) among these. Empty, with `are_all`, if `HasGroupSizes` is false.
-// O(micro-batches).
+// micro-batches (`IsGroupSize`): all if there are at most 16, else up to 9 of them, the smallest
+// and the largest (all micro-batches) among these. Empty, with `are_all`, if `HasGroupSizes` is
+// false. O(micro-batches).
 GroupSizes GroupSizesOf(const StrategySpace& space, int pipeline_parallel_degree,
                         int64_t micro_batch_count);
 

@@ -30,12 +30,14 @@ namespace parplan {
 struct MaskedOptions {
   // Definitions that layers have, most layers first.
   std::vector<int> order;
-  // [definition] allowed options, fastest first; `least` has the least of each time, each by
-  // itself, infinite if no option is allowed. Only the entries of definitions in `order` mean
-  // something, here and below.
+  // [definition] allowed options, as indices into those of the table, the fastest in a step of the
+  // setting's micro-batches first; `least` has the least of each time, each by itself, infinite if
+  // no option is allowed. Only the entries of definitions in `order` mean something, here and
+  // below.
   std::vector<std::vector<int>> allowed;
   DefinitionTimes least;
-  // [definition] the least bytes of each kind.
+  // [definition] the least bytes of each kind, each by itself; `Bytes::Max()` if no option is
+  // allowed.
   std::vector<Bytes> least_states;
   std::vector<Bytes> least_kept;
   std::vector<Bytes> least_transient;
@@ -49,7 +51,7 @@ MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& 
 
 // The plans found in one candidate, and what the search may still spend.
 struct InterleavedFinds {
-  // Cutoff: plans must have a shorter step.
+  // Cutoff: plans must have a shorter step, overhead included. May be infinite.
   Seconds cutoff;
   PlanList plans;
   // Remaining choices of an option for a definition. When they are used up, the rest is left with
@@ -58,7 +60,7 @@ struct InterleavedFinds {
   int64_t choices_left;
   // Remaining passes of schedules that may be simulated, forward and backward ones of all stages.
   int64_t passes_left;
-  // The least bound, in seconds, of everything that was left.
+  // The least bound, in seconds, of everything that was left; infinite if nothing was.
   double least_unseen = std::numeric_limits<double>::infinity();
 };
 
@@ -77,7 +79,8 @@ class PartitionChoices {
     double bound = 0.0;
   };
 
-  // Memory is that of the setting's micro-batches, steps are those of `micro_batch_count`. `prices`
+  // The setting is one of 1F1B. Memory is that of the setting's micro-batches, steps are those of
+  // `micro_batch_count`, no fewer; without `group_sizes` both are multiples of the degree. `prices`
   // is a bounded relaxation of the partition with these micro-batches and all options of the mask;
   // may be null. With `group_sizes`, which may be null, plans have groups of the sizes tried there,
   // and bounds hold for all sizes above the pipeline degree; `prices` must then be null.
@@ -92,8 +95,9 @@ class PartitionChoices {
   // neighbouring layers may have the options is not asked.
   double LeastBound(double cutoff);
 
-  // Searches the plans of one of `Starts`, and adds those that fit and are below the cutoff to
-  // `finds`. If `meter` or a limit of `finds` ends it, or not all sizes of groups were tried, the
+  // Searches the plans of one of `Starts`, which this object returned, and adds those that fit and
+  // are below the cutoff (`CutoffOf`) to `finds`. `evaluator` is one for the problem of the
+  // setting. If `meter` or a limit of `finds` ends it, or not all sizes of groups were tried, the
   // bounds of what is left go to `finds.least_unseen`.
   void Search(const Start& start, PlanEvaluator& evaluator, InterleavedFinds& finds,
               SearchMeter& meter);

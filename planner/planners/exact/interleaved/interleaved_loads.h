@@ -34,8 +34,9 @@ class InterleavedLoads {
   //
   //  layer_counts   layers of each virtual stage, in the order of the model
   //
-  // REQUIRES, unchecked: the stages are a multiple of the setting's depth and have all layers
-  // together. Keeps no reference.
+  // REQUIRES, unchecked: the setting is one of 1F1B; the stages are a multiple of its depth and
+  // have all layers together; both numbers of micro-batches are multiples of the depth. Keeps no
+  // reference.
   InterleavedLoads(const PipelineSetting& setting, const std::vector<int>& layer_counts,
                    int64_t micro_batch_count);
 

@@ -31,7 +31,8 @@ struct InterleavedPartitions {
   // count as a layer or (always without `uneven-stages`) as none.
   std::vector<InterleavedPartition> listed;
   // The numbers of virtual stages per device that have more partitions, ascending. All numbers in
-  // between have more too. Empty without `uneven-stages`.
+  // between have more too. Their even partitions, at most four of a number, are in `listed`. Empty
+  // without `uneven-stages`.
   std::vector<int> unlisted;
 
   // Returns whether there is no partition at all.

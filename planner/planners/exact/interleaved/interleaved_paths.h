@@ -48,7 +48,7 @@ struct DefinitionTimes {
   std::vector<double> sync;
 };
 
-// Critical paths through an interleaved pipeline.
+// Critical paths through an interleaved pipeline. Immutable, so safe to use from any thread.
 //
 // One path per device: it begins when the first micro-batch has come through the stages before its
 // first one, then runs all its chunks for all micro-batches, the last pass being the backward pass

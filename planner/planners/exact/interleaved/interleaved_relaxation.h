@@ -29,6 +29,10 @@ namespace parplan {
 
 // The relaxation of one partition. Bounds are in seconds, without the overhead of a step. Keeps a
 // reference to the menus, which must outlive it.
+//
+//   InterleavedRelaxation prices(setting, menus, std::move(loads), micro_batch_count);
+//   double bound = prices.QuickBound();
+//   if (bound < wanted) bound = prices.Improve(wanted, /*step_count=*/120);
 class InterleavedRelaxation {
  public:
   // One pair of weights and prices, with the resulting bound.
@@ -70,6 +74,7 @@ class InterleavedRelaxation {
   // their `LayerItem`s, is more than the device has. It may be finite although no plan fits. Call
   // it once, before the others.
   double QuickBound();
+  // Returns the argument of the constructor.
   const InterleavedLoads& loads() const { return loads_; }
   // Improves the multipliers in at most `step_count` steps, or until the bound reaches `wanted`,
   // which may be infinite. Returns the best bound so far, which may be above `wanted`. REQUIRES:
@@ -82,10 +87,10 @@ class InterleavedRelaxation {
   const std::vector<Dual>& duals() const { return duals_; }
 
   // Returns, for each definition, an option that is good at the best multipliers, such that
-  // together they fit into `share` of the memory as far as `LayerItem`s can show; -1 for
-  // definitions no layer has. Returns nothing if 60 rounds of rising prices find no such choice,
-  // which proves nothing. Whether neighbouring layers may have the options is not asked. REQUIRES:
-  // `QuickBound` was finite, which is not checked.
+  // together they fit into `share`, above 0 and up to 1, of the memory as far as `LayerItem`s can
+  // show; -1 for definitions no layer has. Returns nothing if 60 rounds of rising prices find no
+  // such choice, which proves nothing. Whether neighbouring layers may have the options is not
+  // asked. REQUIRES: `QuickBound` was finite, which is not checked.
   std::optional<std::vector<int>> Round(double share) const;
 
  private:

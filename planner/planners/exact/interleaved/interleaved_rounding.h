@@ -24,7 +24,8 @@ namespace parplan {
 // partition that was tried still has its bound there: no plan is proved the best. The other limits
 // of `finds` are neither asked nor counted. Partitions with too many passes (`FitsPassLimit`) are
 // passed over. Groups are as large as the pipeline degree. REQUIRES, unchecked: `masked` and
-// `menus` are those of `mask`, and `masked.usable`.
+// `menus` are those of `mask`, and `masked.usable`; `setting` is one of 1F1B, and its micro-batches
+// are a multiple of the pipeline degree; `evaluator` is one for its problem.
 void RoundInterleaved(const PipelineSetting& setting, const OptionMask& mask,
                       const MaskedOptions& masked, const LayerMenus& menus,
                       const std::vector<InterleavedPartition>& partitions, PlanEvaluator& evaluator,

@@ -63,10 +63,11 @@ class InterleavedBounds {
 };
 
 // Returns a lower bound of the step of the candidate's plans that fit, or `cutoff` if that is less;
-// here and in all functions below, both include the overhead of a step. Leaves out partitions that
-// the space searches apart. Tries each option of the definition
-// with most layers, with the least time and memory of the others. Infinite if memory never suffices
-// and `cutoff` is infinite. 0 if the meter stopped. REQUIRES, unchecked: as `SearchInterleaved`.
+// here and in all functions below, both include the overhead of a step, and groups are as large as
+// the pipeline degree unless the name says otherwise. Leaves out partitions that the space searches
+// apart. Tries each option of the definition with most layers, with the least time and memory of
+// the others. Infinite if memory never suffices and `cutoff` is infinite; `cutoff` if there are no
+// partitions. 0 if the meter stopped. REQUIRES, unchecked: as `SearchInterleaved`.
 Seconds InterleavedMemoryBound(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds cutoff, SearchMeter& meter);
@@ -81,21 +82,22 @@ Seconds InterleavedSteadyBound(const StrategySpace& space, const CostModel& cost
                                int64_t micro_batch_count, Seconds cutoff, SearchMeter& meter);
 
 // Searches as `SearchPipeline` does, over all numbers of virtual stages, except for partitions that
-// the space searches apart. The outcome is not exact if the limits of one candidate, which grow
-// with `SearchMeter::effort`, left something: on choices of options, on passes of simulated
-// schedules, and on plans of partitions that are not listed. The candidate's schedule is not read.
-// REQUIRES, unchecked: the degree is above 1 and divides the micro-batch count; `table` as for
-// `SearchPipeline`.
+// the space searches apart. The bound of the outcome is at most the step of its best plan, and 0 if
+// the meter stopped before all masks of options were bounded. The outcome is not exact if the
+// limits of one candidate, which grow with `SearchMeter::effort`, left something: on choices of
+// options, on passes of simulated schedules, and on plans of partitions that are not listed. The
+// candidate's schedule is not read. REQUIRES, unchecked: the degree is above 1 and divides the
+// micro-batch count; `table` as for `SearchPipeline`.
 PipelineOutcome SearchInterleaved(const StrategySpace& space, const CostModel& costs,
                                   const OptionTable& table, const PipelineCandidate& candidate,
                                   Seconds cutoff, int wanted, SearchMeter& meter);
 
 // Searches the plans of the candidate's partitions that are not listed, for spaces that search them
 // apart (interleaved_partitions.h). Simulates plans while `looks_left` is above 0 and counts them
-// off. The bound of the outcome is the lesser of `cutoff` and that of all those partitions, or 0 if
-// the meter stopped too early; `is_exact` of the outcome means nothing. With `looks_left` 0 it only
-// bounds. If there are no such partitions, the bound is `cutoff`. REQUIRES, unchecked: as
-// `SearchInterleaved`.
+// off, one of many virtual stages as several, so that it may end below 0. The bound of the outcome
+// is the lesser of `cutoff` and that of all those partitions, or 0 if the meter stopped too early;
+// `is_exact` of the outcome means nothing. With `looks_left` 0 it only bounds. If there are no such
+// partitions, the bound is `cutoff`. REQUIRES, unchecked: as `SearchInterleaved`.
 PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& costs,
                                    const OptionTable& table, const PipelineCandidate& candidate,
                                    Seconds cutoff, int wanted, int64_t& looks_left,
@@ -103,11 +105,12 @@ PipelineOutcome SearchUnevenStages(const StrategySpace& space, const CostModel& 
 
 // Searches the plans of the candidate, of any partition, with groups of more micro-batches than the
 // pipeline degree. Simulates plans of partitions that are not listed while `looks_left` is above 0
-// and counts them off. The bound of the outcome is the lesser of `cutoff` and that of all such
-// plans. If the model has more than `kMaxDefinitionsChosen` definitions, none is looked at: the
-// bound is 0, and `is_exact` means nothing. REQUIRES, unchecked: `HasGroupSizes` (group_sizes.h) is
-// true of the candidate, and the option table is as for `SearchInterleaved`; the micro-batch count
-// may be any.
+// and counts them off, as `SearchUnevenStages` does; those of listed ones have the limits of
+// `SearchInterleaved`. Of many sizes some are tried (`GroupSizesOf`), and the bound holds for all.
+// The bound of the outcome is the lesser of `cutoff` and that of all such plans. If the model has
+// more than `kMaxDefinitionsChosen` definitions, none is looked at: the bound is 0, and `is_exact`
+// means nothing. REQUIRES, unchecked: `HasGroupSizes` (group_sizes.h) is true of the candidate, and
+// the option table is as for `SearchInterleaved`; the micro-batch count may be any.
 PipelineOutcome SearchGroupSizes(const StrategySpace& space, const CostModel& costs,
                                  const OptionTable& table, const PipelineCandidate& candidate,
                                  Seconds cutoff, int wanted, int64_t& looks_left,

@@ -54,8 +54,9 @@ class UnevenBound {
  public:
   // A question: steps of `micro_batch_count` with any number of virtual stages a device in a range.
   struct Question {
-    // A multiple of the devices, or any number with `any_group_size`.
+    // A multiple of the devices, or any number above theirs with `any_group_size`.
     int64_t micro_batch_count = 1;
+    // The ends of the range, both included; at least 2.
     int fewest_virtual_stages = 2;
     int most_virtual_stages = 2;
     // Least seconds of any message, one direction.
@@ -66,7 +67,7 @@ class UnevenBound {
     bool any_group_size = false;
   };
 
-  // `device_count` is the pipeline degree.
+  // `device_count` is the pipeline degree, at least 1.
   UnevenBound(const ModelSpec& model, int device_count);
 
   // Returns the definition that most layers have, the first of equal ones.

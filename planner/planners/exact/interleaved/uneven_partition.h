@@ -40,8 +40,9 @@ struct UnevenScore {
 // Whether a plan is in the space is not asked.
 class UnevenSimulation {
  public:
-  //  options      [definition] index into the table's options
-  //  group_size   `Plan::micro_batch_group_size`
+  //  options      [definition] index into the table's options; not read for definitions without
+  //               layers
+  //  group_size   `Plan::micro_batch_group_size`, 0 for as many as the pipeline degree
   UnevenSimulation(const PipelineSetting& setting, const std::vector<int>& options,
                    int64_t group_size, PlanEvaluator& evaluator)
       : setting_(setting), options_(options), group_size_(group_size), evaluator_(evaluator) {}
@@ -51,10 +52,13 @@ class UnevenSimulation {
                    PlanEvaluator& evaluator)
       : setting_(setting), options_(choice.whole), choice_(&choice), evaluator_(evaluator) {}
 
-  // Sets how many layers of each virtual stage recompute, for an object of the second constructor.
+  // Sets how many layers of each virtual stage recompute, for an object of the second constructor;
+  // ignored by others.
   void SetCount(int count) { count_ = count; }
 
-  // Returns the plan, which is interleaved.
+  // Returns the plan, which is interleaved, even with one virtual stage a device. REQUIRES, here
+  // and below, unchecked: the partition has all layers, and its stages are a multiple of the
+  // pipeline degree.
   Plan PlanOf(const UnevenPartition& partition) const;
   // Simulates the plan of a partition and returns how good it is.
   UnevenScore Score(const UnevenPartition& partition);

@@ -27,7 +27,8 @@ namespace parplan {
 // Returns the least bound, in seconds and with the overhead of a step, of the plans with options of
 // `masked` and any partition into one of the ascending numbers of virtual stages, with the memory
 // of the setting's micro-batches and steps of `micro_batch_count`; `cutoff` if that is less, or if
-// there are no numbers. The limit of passes is not asked (`FitsPassLimit`).
+// there are no numbers. The limit of passes is not asked (`FitsPassLimit`). REQUIRES, unchecked:
+// `masked.usable`; `bound` is for the model and the pipeline degree of `setting`.
 double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& masked,
                         const UnevenBound& bound, const std::vector<int>& virtual_stage_counts,
                         int64_t micro_batch_count, double cutoff);
@@ -42,9 +43,14 @@ double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& mas
 // the least over the numbers of virtual stages, each of which is bounded by itself. Infinite if it
 // is not below the cutoff that `finds` had; 0 if `meter` stopped before all of them were bounded.
 //
-//   group_sizes   `Plan::micro_batch_group_size` of the plans: 0 alone, or one or more sizes above
-//                 the pipeline degree, which are tried on a partition one after the other; the
-//                 bound then holds for all sizes there are
+//   masks                  none is null, and each is usable; they must outlive the call only
+//   virtual_stage_counts   numbers of stages of one device, ascending, at least 2
+//   group_sizes            `Plan::micro_batch_group_size` of the plans: 0 alone, or one or more
+//                          sizes above the pipeline degree, which are tried on a partition one
+//                          after the other; the bound then holds for all sizes there are
+//
+// REQUIRES, unchecked: the setting is one of 1F1B; with size 0 its micro-batches are a multiple of
+// the pipeline degree; `evaluator` is one for its problem.
 double SearchUneven(const PipelineSetting& setting, const std::vector<const MaskedOptions*>& masks,
                     const std::vector<int>& virtual_stage_counts,
                     const std::vector<int64_t>& group_sizes, PlanEvaluator& evaluator,

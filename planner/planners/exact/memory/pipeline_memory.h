@@ -36,8 +36,10 @@ class PipelineMemory {
   // overheads (`BudgetsOf`) included. Neither resharding between neighbours nor time is asked.
   bool Fits(Bytes usable) const;
 
-  // Returns a plan that fits: the first stages have as many layers as they can hold. Its real
-  // memory may be more, by what the sums leave out. REQUIRES, unchecked: Fits(usable).
+  // Returns a plan that fits: the first stages have as many layers as they can hold, unless the
+  // space fixes the partition. Its real memory may be more, by what the sums leave out, and whether
+  // the space allows its options on neighbouring layers depends on the mask. REQUIRES, unchecked:
+  // Fits(usable).
   Plan PlanWithin(Bytes usable) const;
 
  private:

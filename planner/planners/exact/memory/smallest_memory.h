@@ -3,7 +3,10 @@
 // from the plan of least memory, and the ILP planners take one that fits if they found none.
 //
 // A plan fits if the upper end of its predicted memory at the risk of the rules is at most the
-// usable memory (`Prediction::peak_memory_upper`).
+// usable memory (`Prediction::peak_memory_upper`). All memory is that of one device.
+//
+// All functions run on the calling thread, call no observer and count states on `meter`, whose
+// `should_stop` they ask. REQUIRES, unchecked: `costs` are those of the problem of `space`.
 //
 // Words (docs/glossary.md): a mask is the set of options that a plan may use.
 
@@ -25,7 +28,7 @@ struct SmallestMemory {
   // Memory of one device that the plan may use.
   Bytes usable_memory;
   Plan plan;
-  // False if less memory may suffice, for one of these reasons:
+  // False if it is not proved that no plan of the space needs less, for one of these reasons:
   // - a limit ended the search;
   // - the space has `kPerLayer` without `kEndStrategies`, which ties end layers to their
   //   neighbours, so only masks of equal degrees, rank order and sharding were searched;
@@ -43,8 +46,10 @@ struct SmallestMemory {
 
 // Searches the declared space, whatever memory the problem has, but for the plans that `is_proved`
 // names. Of the numbers of micro-batches it tries the smallest of each size of micro-batch, which
-// needs the least memory. Returns nothing if the space has no plan at any memory, or a limit ended
-// the search before the first plan.
+// needs the least memory. Returns nothing if there is no plan at any memory among those searched,
+// or a limit ended the search before the first plan. The first does not mean that the space has
+// none if it has plans that `is_proved` names, for example interleaved ones of partitions that are
+// not listed.
 std::optional<SmallestMemory> FindSmallestMemory(const StrategySpace& space, const CostModel& costs,
                                                  SearchMeter& meter);
 
@@ -55,8 +60,9 @@ std::optional<bool> AnyPlanFits(const StrategySpace& space, const CostModel& cos
 
 // A plan that fits, or that there is none.
 struct FittingPlan {
+  // Absent if none was found.
   std::optional<Plan> plan;
-  // Whether it is proved that no plan fits.
+  // Whether it is proved that no plan fits; false if there is one.
   bool none_fits = false;
 };
 
@@ -69,8 +75,10 @@ FittingPlan FindPlanThatFits(const StrategySpace& space, const CostModel& costs,
 // two, and so on up to `kMaxNodesTried` (planning_result.h) more than the problem has. Creates a
 // cost model for each number. Returns nothing at the first number for which no cost model can be
 // made, the answer is undecided or the devices are more than `kMaxDeviceCount`
-// (planning_problem.h), when a limit ends the search, or if none tried is enough. REQUIRES: the
-// problem has one node group; aborts otherwise. `meter` is shared by all the numbers tried.
+// (planning_problem.h), when a limit ends the search, or if none tried is enough. The result is the
+// number of devices, not of nodes. The usable memory of a device, the batch and the rules stay
+// those of the problem. REQUIRES: the problem has one node group; aborts otherwise. `meter` is
+// shared by all the numbers tried.
 std::optional<int> FindSmallestDeviceCount(const PlanningProblem& problem, SearchMeter& meter);
 
 }  // namespace parplan

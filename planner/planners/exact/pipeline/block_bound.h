@@ -30,8 +30,10 @@ namespace parplan {
 class BlockBound {
  public:
   // Devices have from `fewest_virtual_stages` to `most_virtual_stages` virtual stages. If that is
-  // at most one, the schedule is the setting's; with more, it is interleaved. `choice` is one of
-  // `BlockChoicesOf`.
+  // at most one, the schedule is the setting's; with more, it is interleaved, and `setting` is one
+  // of 1F1B. REQUIRES, unchecked: 1 <= fewest <= most; `choice` is one of `BlockChoicesOf` for the
+  // table of `setting`; interleaved, the micro-batches are a multiple of the devices or, if only
+  // memory is asked, which is whether `Bound` is infinite, no fewer than these.
   BlockBound(const PipelineSetting& setting, const BlockChoice& choice, int fewest_virtual_stages,
              int most_virtual_stages);
 
@@ -39,9 +41,10 @@ class BlockBound {
   // may be infinite, if that is less. Infinite, even if `cutoff` is not, if memory never suffices.
   double Bound(double cutoff) const;
 
-  // Returns whether a step below `cutoff` is possible in which each virtual stage recomputes its
-  // first `count` layers, at least one of which has more. False is a proof that none is; true is
-  // not one that there is such a plan.
+  // Returns whether a step below `cutoff`, which may be infinite, is possible in which each virtual
+  // stage recomputes its first `count` layers, of those that can be recomputed, or all if it has
+  // fewer, and at least one stage has more. False is a proof that none is; true is not one that
+  // there is such a plan. REQUIRES, unchecked: `count` is at least 1.
   bool AllowsCount(int count, double cutoff) const;
 
  private:

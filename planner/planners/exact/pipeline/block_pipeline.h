@@ -28,17 +28,19 @@
 namespace parplan {
 
 // Runs each stage with its first layers recomputed. Keeps references to its arguments, which must
-// outlive it.
+// outlive it. Not thread-safe. REQUIRES, here and below, unchecked: `choice` was made from the
+// table of `setting`.
 class BlockRule : public StageRule {
  public:
   BlockRule(const PipelineSetting& setting, const BlockChoice& choice);
 
-  // Recomputes `count` layers of each stage from now on, which ends the validity of all fronts. At
-  // first it is one layer.
+  // Recomputes `count` layers of each stage from now on, at least 1, of those that can be
+  // recomputed, or all of them where there are fewer. Ends the validity of all fronts. At first it
+  // is one layer.
   void SetCount(int count);
 
-  // Returns the choice if the stage fits into the memory as `PlanEvaluator` has it. The front is
-  // valid until `SetCount`.
+  // Returns the choice if the stage fits into the memory of the problem as `PlanEvaluator` has it,
+  // else an empty front. The front is valid until `SetCount`.
   const StageFront& Front(int stage, int first_layer, int end_layer) override;
 
  private:
@@ -53,15 +55,18 @@ class BlockRule : public StageRule {
   std::map<std::tuple<int, int, int>, StageFront> fronts_;
 };
 
-// Returns a lower bound of the steps of such plans, whatever the number of recomputed layers, or
-// `cutoff` if that is less; infinite if memory never suffices. In seconds, without the overhead, as
-// below.
+// Returns a lower bound of the steps of such plans under the schedule of the setting, whatever the
+// number of recomputed layers, or `cutoff`, which may be infinite, if that is less; infinite if
+// memory never suffices. If `meter` stops, it still holds, but may be low. In seconds, without
+// the overhead, as below. `evaluator` is one for the problem of the setting, here and below.
 double BlockPipelineBound(const PipelineSetting& setting, const BlockChoice& choice,
                           PlanEvaluator& evaluator, double cutoff, SearchMeter& meter);
 
-// Adds the best `wanted` plans with steps below `cutoff` to `plans` and returns a lower bound of
-// the steps of all such plans, or `cutoff` if that is less. Clears `is_exact` if the best of them
-// may be missing, and never sets it. `bound` is that of the same setting and choice.
+// Adds the best `wanted` plans with steps below `cutoff` to `plans`, which keeps as many, and
+// returns a lower bound of the steps of all such plans, or `cutoff` if that is less, or the step of
+// the last of `plans` if these are full and that is less: slower plans are no longer looked for.
+// Clears `is_exact` if the best of them may be missing, and never sets it. `bound` is that of the
+// same setting and choice with one virtual stage.
 double SearchBlockPipeline(const PipelineSetting& setting, const BlockChoice& choice,
                            const BlockBound& bound, PlanEvaluator& evaluator, double cutoff,
                            int wanted, PlanList& plans, bool& is_exact, SearchMeter& meter);

@@ -46,7 +46,8 @@ enum class FrontKeeps {
   kForwardBackwardSync,
 };
 
-// The way in which each range of layers is run, if nothing is left to choose.
+// The way in which each range of layers is run, if nothing is left to choose. Layers and stages
+// count from 0.
 class StageRule {
  public:
   virtual ~StageRule() = default;
@@ -60,15 +61,17 @@ class FrontCache {
  public:
   // `setting`, `allowed` and `rule` must outlive the cache.
   //
-  //  grain            share of the least time of a stage that may be lost by rounding the times of
-  //                   its choices (`StageQuestion::pass_grain`), so that they are few; 0: exact
+  //  allowed          the options that choices may have; empty allows all
+  //  grain            share of the least time of a stage, from 0 to below 1, that may be lost by
+  //                   rounding the times of its choices (`StageQuestion::pass_grain`), so that they
+  //                   are few; 0: exact
   //  layout_classes   as in `StageQuestion`; only with a grain
   //  rule             replaces the choice of options, if it is not null; only without a grain (not
   //                   checked)
   FrontCache(const PipelineSetting& setting, const OptionMask& allowed, FrontKeeps keeps,
              double grain = 0.0, std::vector<int> layout_classes = {}, StageRule* rule = nullptr);
 
-  // Returns the times that the fronts compare.
+  // Return the arguments of the constructor with these names.
   FrontKeeps keeps() const { return keeps_; }
   double grain() const { return grain_; }
 
@@ -83,8 +86,8 @@ class FrontCache {
   const StageFront& Find(int stage, int first_layer, int end_layer, const StageLimits& limits,
                          SearchMeter& meter);
 
-  // Returns `OptionTable::Send` between layouts of choices: with layout classes, the least between
-  // members of their classes.
+  // Returns `OptionTable::Send` between layouts of choices, where `definition` is that of the last
+  // layer of the stage that sends: with layout classes, the least between members of their classes.
   Seconds Send(int definition, int from_layout, int to_layout, bool leaves_node) const;
 
  private:

@@ -39,9 +39,11 @@ class LayerMenus {
   LayerMenus(const PipelineSetting& setting, const OptionMask& mask, SearchMeter& meter,
              int layout = -1);
 
-  // Returns the items, the fastest first; empty for definitions no layer has.
+  // Returns the items, the fastest first; empty for definitions no layer has or of which the mask
+  // allows nothing. Valid as long as the menus.
   const std::vector<LayerItem>& items(int definition) const { return items_[definition]; }
-  // Returns the least transient bytes of an offered option; infinite for definitions no layer has.
+  // Returns the least transient bytes of an offered option, dominated ones included; infinite where
+  // there are no items.
   double least_transient(int definition) const { return least_transients_[definition]; }
 
  private:

@@ -21,8 +21,9 @@ namespace parplan {
 // The bound for one candidate. Keeps a reference to the setting. Not thread-safe.
 class MaskFloor {
  public:
-  // Steps must be shorter than `cutoff` seconds, without their overhead. If `interleaves`, the
-  // candidate's schedule is interleaved whatever the setting says.
+  // Steps must be shorter than `cutoff` seconds, without their overhead; if that is infinite, only
+  // memory is asked. If `interleaves`, the candidate's schedule is interleaved whatever the setting
+  // says.
   MaskFloor(const PipelineSetting& setting, bool interleaves, double cutoff);
 
   // Returns a filter that keeps what may fit all devices together and be within the cutoff. This

@@ -37,10 +37,16 @@
 
 namespace parplan {
 
-// Searches one candidate under one mask. All times are of steps without their overhead, in seconds.
-// Keeps references to its arguments, which must outlive it.
+// Searches one candidate under one mask. All times are of steps without their overhead, in seconds;
+// a `cutoff` may be infinite. `plans` keeps `wanted` plans, and those added fit the memory of the
+// problem. Keeps references to its arguments, which must outlive it. Not thread-safe.
+//
+// If `meter` stops, bounds returned still hold, but may be low, and plans may be missing.
 class MaskSearch {
  public:
+  // `classes` and `evaluator` are those of the table and the problem of `setting`. With a `rule`,
+  // only `LowerBound`, which does not know it, and `SearchRule` may be called; null, the default,
+  // if options are chosen.
   MaskSearch(const PipelineSetting& setting, const OptionMask& allowed, LayoutClasses& classes,
              PlanEvaluator& evaluator, SearchMeter& meter, StageRule* rule = nullptr);
 
@@ -67,7 +73,8 @@ class MaskSearch {
   // it.
   double SearchRule(double lower, double cutoff, int wanted, PlanList& plans, bool& is_exact);
 
-  // Returns the most bytes by which a refused plan exceeded the memory.
+  // Returns the most bytes by which a plan that was refused for its memory exceeded it; 0 if none
+  // was.
   Bytes max_excess() const { return max_excess_; }
 
  private:

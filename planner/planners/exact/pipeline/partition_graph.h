@@ -68,7 +68,8 @@ class PartitionGraph {
   // Returns the boundaries of the partition that attains the bound: the first layers of all stages,
   // followed by the number of layers.
   std::vector<int> BestPartition() const;
-  // Returns the edges of a stage, ascending by (first, end). Valid until `Build` or `KeepOnly`.
+  // Returns the edges of a stage, ascending by (first, end), without duplicates; none if no stage
+  // is left. Valid until `Build` or `KeepOnly`.
   const std::vector<Edge>& edges(int stage) const { return edges_[stage]; }
   // Returns the number of edges of all stages.
   int64_t edge_count() const;

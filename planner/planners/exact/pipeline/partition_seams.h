@@ -17,7 +17,8 @@ namespace parplan {
 // which must outlive it.
 class PartitionSeams {
  public:
-  // `layer_counts` is [virtual stage].
+  // `layer_counts` is [virtual stage], in the order of the model; virtual stage i is on device i
+  // modulo the pipeline degree. REQUIRES, unchecked: the counts add up to the layers of the model.
   PartitionSeams(const PipelineSetting& setting, const std::vector<int>& layer_counts);
 
   // Returns the options of `allowed` (indices into those of the definition), in the same order,

@@ -23,7 +23,8 @@ namespace parplan {
 struct PathCounts {
   // [stage] passes; the forward and the backward pass of a micro-batch count as one.
   std::vector<double> passes;
-  // [stage] messages to the next stage; one there and one back count as one. 0 for the last stage.
+  // [stage] messages to the next stage; one there and one back count as one, so that it stands for
+  // two send times. 0 for the last stage.
   std::vector<double> messages;
 };
 

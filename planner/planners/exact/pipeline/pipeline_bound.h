@@ -51,7 +51,7 @@ class SuffixRecurrence {
   // Returns the suffix of the last stage; `stage.send` is ignored.
   SuffixTimes LastStage(const StageTimes& stage) const;
   // Returns the suffix that begins with stage `stage_index`, where `later` is that of the next
-  // stage.
+  // stage. Stages count from 0, here and below; that there are such stages is not checked.
   SuffixTimes Before(int stage_index, const StageTimes& stage, const SuffixTimes& later) const;
   // Returns lower bounds of `Before` for a stage of which only the sum of both passes is known,
   // which `stage` has in `forward`, with 0 in `backward`, and that its forward pass takes at least
@@ -82,7 +82,7 @@ class SuffixRecurrence {
   // forward and backward passes alternate, and several stages.
   bool is_gpipe() const { return is_gpipe_; }
   // Returns the micro-batches that stage `stage_index` admits before it waits for the first, under
-  // 1F1B.
+  // 1F1B: min(P - i, m). Under GPipe, which admits all, the result means nothing.
   double in_flight(int stage_index) const;
   // Returns the micro-batches of a step.
   double micro_batch_count() const { return others_ + 1.0; }
@@ -96,7 +96,8 @@ class SuffixRecurrence {
   //  arc   the result of `Arc` for stage 0, else 0
   double Rounds(int stage_index, double work, double round_trip, double arc) const;
   // Returns the largest `work` for which `Rounds` of stage `stage_index`, without the arc, is at
-  // most `limit`, if the round trip after the stage takes at least `later`.
+  // most `limit`, if the round trip after the stage takes at least `later`; negative if none is.
+  // Under GPipe: `limit` less `later`.
   double MaxWork(int stage_index, double limit, double later) const;
   // Returns element [3], if that of the later stages is `later`.
   double Arc(int stage_index, double work, double send, double later) const {
@@ -119,8 +120,10 @@ class SuffixRecurrence {
 Seconds PipelineStepBound(Schedule schedule, absl::Span<const StageTimes> stages,
                           int64_t micro_batch_count);
 
-// Returns a lower bound of the step of any pipeline whose stages share `total` seconds of forward
-// and backward passes per micro-batch, one stage taking at least `longest`.
+// Returns a lower bound, in seconds, of the step of any pipeline whose stages share `total` seconds
+// of forward and backward passes per micro-batch, one stage taking at least `longest`. Messages and
+// synchronisation come on top. REQUIRES, unchecked: `schedule` is 1F1B or GPipe; both numbers are
+// at least 1.
 //
 // GPipe and one stage: the sum plus m - 1 times the longest, which is at least an even share. 1F1B
 // with more micro-batches than stages: no less than with even shares. With fewer, stage i ends

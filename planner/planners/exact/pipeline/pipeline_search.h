@@ -27,14 +27,16 @@
 
 namespace parplan {
 
-// One pipeline degree, schedule and micro-batch count at one batch size.
+// One pipeline degree, schedule and micro-batch count at one batch size. The micro-batch count
+// divides the batch size, and the pipeline degree divides the number of devices; nothing checks it.
 struct PipelineCandidate {
   int64_t global_batch_size = 1;
   int64_t micro_batch_count = 1;
   int pipeline_parallel_degree = 1;
   // 1F1B or GPipe here, else the functions below abort; interleaved for `SearchInterleaved`.
   Schedule schedule = kDefaultSchedule;
-  // `Plan::micro_batch_group_size`; only `SmallestInterleavedMemory` reads it.
+  // `Plan::micro_batch_group_size`, 0 for as many as the pipeline degree; only
+  // `SmallestInterleavedMemory` reads it.
   int64_t micro_batch_group_size = 0;
 };
 
@@ -43,20 +45,22 @@ struct PipelineOutcome {
   // Plans found, best first by `IsBetterPlan`, at most as many as wanted, no two alike
   // (`AreAlike`).
   std::vector<PredictedPlan> plans;
-  // Lower bound of the step of the candidate's plans, or `cutoff` if that is less. Infinite if
-  // there is no plan at all; at most `CostModel::step_overhead` if nothing is proved.
+  // Lower bound of the step of the candidate's plans, overhead included, or `cutoff` if that is
+  // less. Infinite if it is proved that there is no plan at all; of interleaved plans only if
+  // `cutoff` is infinite, too. At most `CostModel::step_overhead` if nothing is proved.
   Seconds bound;
   // Whether the best plan below `cutoff` was found, or it is proved that there is none.
   bool is_exact = true;
 };
 
-// Searches the best `wanted` plans whose step is below `cutoff` (infinite: any): the first is the
-// best there is if the outcome `is_exact`, the others are those met on the way. It is not exact if
-// `meter`, which counts states and says when to stop, or a limit of states ended a part, if plans
-// fit except for memory that the allocator keeps, or if the model has `kManyLayers` layers or more,
-// prices of memory (priced_search.h) leave a gap, and the layers are too many, or in too many runs,
-// for a search by labels to close it. REQUIRES, here and below, unchecked: `table`
-// is usable and made for the candidate's degree and micro-batch size.
+// Searches the best `wanted` plans, at least 1, whose step, overhead included, is below `cutoff`
+// (infinite: any): the first is the best there is if the outcome `is_exact`, the others are those
+// met on the way. Plans fit the memory of the problem of `space`. It is not exact if `meter`, which
+// counts states and says when to stop, or a limit of states ended a part, if plans fit except for
+// memory that the allocator keeps, or if the model has `kManyLayers` layers or more, prices of
+// memory (priced_search.h) leave a gap, and the layers are too many, or in too many runs, for a
+// search by labels to close it. It runs on the calling thread and calls no observer. REQUIRES, here
+// and below, unchecked: `table` is usable and made for the candidate's degree and micro-batch size.
 PipelineOutcome SearchPipeline(const StrategySpace& space, const CostModel& costs,
                                const OptionTable& table, const PipelineCandidate& candidate,
                                Seconds cutoff, int wanted, SearchMeter& meter);
@@ -75,7 +79,9 @@ PipelineOutcome SearchTriedPipeline(const StrategySpace& space, const CostModel&
                                     Seconds cutoff, int wanted, SearchMeter& meter);
 
 // Returns only the first lower bound of the search: no plan has a shorter step than this or
-// `cutoff`, whichever is less; infinite if memory never suffices, and 0 if `meter` stopped.
+// `cutoff`, whichever is less; infinite if memory never suffices, and 0 if `meter` stopped. Both
+// include the overhead. Does not depend on the batch size, and with more micro-batches than a plan
+// may have it is a bound all the same.
 Seconds PipelineBound(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                       const PipelineCandidate& candidate, Seconds cutoff, SearchMeter& meter);
 

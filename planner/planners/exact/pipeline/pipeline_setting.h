@@ -40,9 +40,10 @@ class PipelineSetting {
     double least_send = 0.0;
   };
 
-  // `usable_memory` is that of one device. REQUIRES: the schedule is 1F1B or GPipe, else this
-  // aborts; searches of interleaved plans make one of 1F1B, and read only what no schedule changes.
-  // `table` is usable and made for the candidate's degree, which is not checked.
+  // `usable_memory` is that of one device, which may differ from that of the problem: `budget`
+  // follows from it, and `problem` still has its own. REQUIRES: the schedule is 1F1B or GPipe, else
+  // this aborts; searches of interleaved plans make one of 1F1B, and read only what no schedule
+  // changes. `table` is usable and made for the candidate's degree, which is not checked.
   PipelineSetting(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                   const PipelineCandidate& candidate, Bytes usable_memory);
 
@@ -91,7 +92,8 @@ class PipelineSetting {
                               : first_of_last_ - (depth() - 1 - stage);
   }
 
-  // Returns layers [first, end) as runs.
+  // Returns layers [first, end) as runs, as few as there can be: neighbouring runs of the model
+  // that are of one definition are one.
   std::vector<DefinitionRun> RunsOf(int first_layer, int end_layer) const;
   // Returns the first layer after `layer` of another definition or another run of the model.
   int EndOfRun(int layer) const { return end_of_run_[layer]; }

@@ -17,11 +17,15 @@
 
 namespace parplan {
 
-// Returns the plan with these stages, which are all of it in order, layers grouped in maximal runs.
+// Returns the plan with these stages, which are all of it in order, layers grouped in maximal runs
+// of one definition and strategy. It has the schedule of the setting and one stage a device.
+// REQUIRES, here and in `StageTimesOf`, unchecked: there are as many stages as the pipeline degree,
+// and their choices have options of the setting's table.
 Plan AssemblePlan(const PipelineSetting& setting, absl::Span<const ChosenStage> stages);
 
-// Sets `times` to the stage times with which the schedule is simulated; `send` is infinite if the
-// space has no such neighbours.
+// Sets `times` to the stage times with which the schedule is simulated, [stage]; `send` is infinite
+// if the space has no such neighbours, and 0 for the last stage. Those of passes and
+// synchronisation are the choices' own.
 void StageTimesOf(const PipelineSetting& setting, absl::Span<const ChosenStage> stages,
                   std::vector<StageTimes>& times);
 
@@ -45,8 +49,8 @@ class PlanList {
   std::vector<PredictedPlan> Take() { return std::move(plans_); }
   // Returns whether the list has as many plans as were wanted.
   bool is_full() const { return static_cast<int>(plans_.size()) == wanted_; }
-  // Returns the cutoff: a plan that takes more time per sample cannot enter the list; infinite
-  // while the list is not full.
+  // Returns the cutoff, the time per sample of the last plan: a plan that takes more cannot enter
+  // the list. Infinite while the list is not full.
   Seconds CutoffPerSample() const;
 
  private:

@@ -41,8 +41,10 @@ class PricedPipeline {
  public:
   PricedPipeline(const PipelineSetting& setting, const LayerMenus& menus);
 
-  // Returns a lower bound of the step, without its overhead, or `enough` if that is less; infinite
-  // if the least memory of layers excludes all plans; 0 if `meter` ended it. Sets the prices.
+  // Returns a lower bound of the step, in seconds without its overhead, or `enough`, which may be
+  // infinite, if that is less; infinite if the least memory of layers excludes all plans; 0 if
+  // `meter` ended it. Sets the prices that the methods below use: call it first, and after it ended
+  // early call none of them. Counts states on `meter`.
   // O(stages * (layers + definitions * items)).
   double Bound(double enough, SearchMeter& meter);
 
@@ -59,7 +61,7 @@ class PricedPipeline {
   bool HasOneShape() const;
 
   // Returns at most `limit` layouts, those in which all layers together are cheapest at the prices,
-  // cheapest first. REQUIRES, unchecked: `Bound` was finite.
+  // cheapest first; an empty `mask` allows every option. REQUIRES, unchecked: `Bound` was finite.
   std::vector<int> CheapestLayouts(const OptionMask& mask, int limit) const;
 
   // Returns the seconds of one micro-batch, both directions, at the prices. REQUIRES, unchecked:

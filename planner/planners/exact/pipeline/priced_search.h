@@ -14,12 +14,13 @@
 
 namespace parplan {
 
-// Models with at least this many layers are searched by prices. Above it, fronts of all ranges of
-// layers take seconds per candidate; below, exact fronts finish and their gaps are smaller
-// (docs/search.md, "How time grows").
+// Models with at least this many layers, embedding and head included, are searched by prices. Above
+// it, fronts of all ranges of layers take seconds per candidate; below, exact fronts finish and
+// their gaps are smaller (docs/search.md, "How time grows").
 inline constexpr int kManyLayers = 256;
 
-// Returns a bound as `PipelineBound` does, for any number of layers.
+// Returns a bound as `PipelineBound` does, for any number of layers. REQUIRES, here and below,
+// unchecked: `table` is as for `SearchPipeline`.
 Seconds PricedPipelineBound(const StrategySpace& space, const CostModel& costs,
                             const OptionTable& table, const PipelineCandidate& candidate,
                             Seconds cutoff, SearchMeter& meter);

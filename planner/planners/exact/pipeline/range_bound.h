@@ -69,7 +69,8 @@ class RangeBounds {
   RangeBounds(const PipelineSetting& setting, const OptionMask& allowed,
               absl::Span<const int> boundaries, SearchMeter& meter);
 
-  // Adds `count` layers of a definition to the sums of stage `stage`.
+  // Adds `count` layers of a definition to the sums of stage `stage`, from 0; all that is added to
+  // one `sums`, which is `Sums()` at first, must be of one stage.
   void Add(int stage, int definition, int count, Sums& sums) {
     const Sums& one = MinimaOf(flight_of_stage_[stage], definition);
     const double times = count;

@@ -42,8 +42,16 @@ struct ChosenStage {
 
 // The search of one graph. Keeps references to its arguments, which must outlive it. Not
 // thread-safe.
+//
+//   if (graph.Build(cutoff, meter) == PartitionGraph::Outcome::kBuilt) {
+//     SuffixSearch suffixes(setting, graph, fronts, meter);
+//     const bool is_proved = suffixes.Run(cutoff);
+//     if (suffixes.result_count() > 0) best = suffixes.Stages(0);
+//   }
 class SuffixSearch {
  public:
+  // REQUIRES, unchecked: graph and fronts are those of `setting`, and the graph stays as it is from
+  // `Run` on.
   SuffixSearch(const PipelineSetting& setting, const PartitionGraph& graph, FrontCache& fronts,
                SearchMeter& meter)
       : setting_(setting), graph_(graph), fronts_(fronts), meter_(meter) {}
