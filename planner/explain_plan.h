@@ -30,8 +30,8 @@ struct StepTerms {
   Seconds bubble;
   // Additional waiting for messages between stages, then gradient synchronisation, then the
   // optimizer's step. (With several virtual stages per device the last two are separated in the
-  // device's own proportion.)
-  // Each is the time by which the whole step grows, and 0 if that is only rounding.
+  // device's own proportion.) Each is the time by which the whole step grows, and 0 if that is only
+  // rounding.
   Seconds messages;
   Seconds gradient_sync;
   Seconds optimizer_step;

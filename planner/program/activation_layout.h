@@ -59,9 +59,9 @@ class ActivationLayout {
   ActivationLayout() = default;
   // Makes the layout of a micro-batch of `sample_count` samples over the whole stage, of
   // `token_count` tokens each, on the stage's ranks from `first_rank` of the job on. REQUIRES: the
-  // data-parallel degree divides the samples, the context-parallel
-  // degree (twice that if ranks have two pieces) the tokens, and with sequence parallelism the
-  // tensor-parallel degree the tokens left to a rank; nothing checks it.
+  // data-parallel degree divides the samples, the context-parallel degree (twice that if ranks have
+  // two pieces) the tokens, and with sequence parallelism the tensor-parallel degree the tokens
+  // left to a rank; nothing checks it.
   ActivationLayout(int first_rank, const Strategy& strategy, int64_t sample_count,
                    int64_t token_count);
 
