@@ -103,7 +103,7 @@ std::string PlanGist(const Plan& plan);
 // `pipeline_parallel_degree` keeps at once (docs/papers.md 2.3): min(P - i, m) for 1F1B, m for
 // GPipe. One stage is no pipeline: under every schedule it takes one micro-batch after the other.
 // For one stage per device; planner/model/in_flight.h has the interleaved count. Aborts if the
-// pipeline does not have the stage.
+// pipeline does not have the stage, or if a count is not above 0.
 int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree, int stage_index,
                                 int64_t micro_batch_count);
 

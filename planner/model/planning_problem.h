@@ -39,7 +39,8 @@ struct PlanningRules {
   // The largest degree that plans may have; 0 stands for the number of layers, which no degree
   // exceeds.
   int max_pipeline_parallel_degree = 0;
-  // The micro-batches of a step; 0 means that the search chooses.
+  // The micro-batches of a step, which divide the batch; 0 means that the search chooses. If
+  // batches are searched, those that it does not divide have no plans.
   int64_t micro_batch_count = 0;
   // A schedule that `dimensions` and `target` allow. If absent, planners that search schedules may
   // use any schedule of the space, the others use 1F1B.
@@ -54,7 +55,7 @@ struct PlanningRules {
   // one.
   int64_t smallest_global_batch_size = 0;
   int64_t global_batch_size_step = 1;
-  // Number of distinct plans wanted, at least 1.
+  // Number of distinct plans wanted, from 1 to `kMaxTopPlanCount`.
   int top_plan_count = 1;
   // Whether the front of step time and memory is wanted too.
   bool wants_memory_front = false;
