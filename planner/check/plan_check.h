@@ -11,19 +11,24 @@
 
 namespace parplan {
 
-// Checks that `plan` answers the question at all: devices and batch are those of the problem (the
-// batch may be any that `AllowsGlobalBatchSize`); stages cover ranks and layers once and in order,
-// in runs of one definition that are as long as they can be; all stages have equally many ranks,
-// and the ranks of each lie in one node group; degrees multiply to the ranks of their stage and
-// divide what they split (heads, key/value heads, sequence, experts, micro-batch); fields that mean
-// nothing have their defaults, for example the rank order if a degree is 1; layers with a tied
-// table are split alike; the micro-batch count is at least one and divides the batch, and a step
-// has at most `kMaxForwardPassCount` forward passes; devices have several stages only in a pipeline
-// of several devices, under a schedule that allows it, and in groups of micro-batches that it
-// takes; stages without layers lie between others, in a pipeline whose runtime runs them; context
-// and expert parallelism and recomputed modules come only with data sheets of all devices and
-// `allow_estimates`; the other rules of the problem are obeyed, except for its space and target
-// (`CheckDeclaredSpace`, result_check.h). Memory is not looked at.
+// Checks that `plan` answers the question at all:
+//   - devices and batch are those of the problem; the batch may be any that it allows
+//     (`AllowsGlobalBatchSize`);
+//   - stages cover ranks and layers once and in order, in runs of one definition that are as long
+//     as they can be; all stages have equally many ranks, and those of each lie in one node group;
+//   - degrees multiply to the ranks of their stage and divide what they split (heads, key/value
+//     heads, sequence, experts, micro-batch), and fields that mean nothing have their defaults, for
+//     example the rank order if a degree is 1; layers with a tied table are split alike;
+//   - the micro-batch count is at least one and divides the batch, and a step has at most
+//     `kMaxForwardPassCount` forward passes;
+//   - devices have several stages only in a pipeline of several devices, under a schedule that
+//     allows it, and in groups of micro-batches that it takes;
+//   - stages without layers lie between others, in a pipeline whose runtime runs them;
+//   - context and expert parallelism and recomputed modules come only with data sheets of all
+//     devices and `allow_estimates`;
+//   - the other rules of the problem are obeyed, except for its space and target
+//     (`CheckDeclaredSpace`, result_check.h).
+// Memory is not looked at.
 //
 // Returns INTERNAL (CHECK_FAILED) with the first fact that is broken. The metadata has the fact
 // alone as `fact`, so that callers who check a user's plan can report it as the user's mistake.

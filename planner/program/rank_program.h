@@ -36,8 +36,11 @@
 
 namespace parplan {
 
-// The purposes of groups of ranks. `parplan_group` (executor/capi/parplan_executor.h) and the
-// files of a launch carry these words: they do not change.
+// The purposes of groups of ranks: those that share a layer's matrices, its tokens, and its
+// gradients; all ranks of a stage; the two with one part of the shared table; all ranks of the job;
+// and all ranks of two neighbouring stages, for activations and for gradients. `parplan_group`
+// (executor/capi/parplan_executor.h) and the files of a launch carry these words: they do not
+// change.
 namespace group_purpose {
 inline constexpr char kTensor[] = "tensor";
 inline constexpr char kContext[] = "context";
@@ -89,8 +92,9 @@ struct StageProgram {
   // At least one, in the order of the model.
   std::vector<LayerProgram> layers;
   // Activations from the previous stage and to the next, gradients from the next and to the
-  // previous; empty, without a group, at the ends of the model. Each has a group of its own, since
-  // devices of interleaved stages take turns at them in different orders.
+  // previous; empty, without a group, at the ends of the model. Neighbouring stages have no rank in
+  // common, so each only receives or only sends, as its name says. Each has a group of its own,
+  // since devices of interleaved stages take turns at them in different orders.
   ReshardProgram receive_forward;
   ReshardProgram send_forward;
   ReshardProgram receive_backward;
