@@ -20,15 +20,18 @@ namespace parplan {
 
 // The time of one step, split into terms that add up to it.
 struct StepTerms {
-  // The device with the most work (the first of equals); the terms are its work and waiting time,
-  // over all micro-batches.
+  // The device with the most work, by its position in the pipeline, from 0 (the first of equals).
+  // Work is that of its passes over all micro-batches, its gradient synchronisation and its
+  // optimizer's step. The terms are the work and the waiting time of this device.
   int stage_index = 0;
+  // Its passes over all micro-batches.
   TimeItems busy;
   // Waiting for other stages, if messages were free and gradients never exchanged.
   Seconds bubble;
   // Additional waiting for messages between stages, then gradient synchronisation, then the
   // optimizer's step. (With several virtual stages per device the last two are separated in the
-  // device's own proportion.)
+  // device's own proportion.) Each is the time by which the whole step grows, and 0 if that is only
+  // rounding.
   Seconds messages;
   Seconds gradient_sync;
   Seconds optimizer_step;
@@ -46,7 +49,7 @@ struct MemoryTerms {
   // Position of the device in the pipeline, from 0, and its memory by kind.
   int stage_index = 0;
   MemoryItems items;
-  // Upper bound at the accepted risk.
+  // Upper bound of its memory at the accepted risk (`PlanningRules::out_of_memory_risk`).
   Bytes upper;
   // Usable memory less `upper`; negative if the plan needs more than there is.
   Bytes left;
@@ -87,7 +90,7 @@ struct PlanExplanation {
   // order of `StepTerms`. They add up to the whole difference.
   std::vector<Difference> differences;
 };
-// Compares the terms of two plans.
+// Compares the terms of two plans, which may have different batches and be of different problems.
 PlanExplanation Explain(PlanTerms plan, PlanTerms rival);
 
 // A resource a cluster could have more of.
@@ -98,7 +101,7 @@ enum class Resource {
   kDevices,             // speed of the devices: computing and the bandwidth of their memory
 };
 inline constexpr int kResourceCount = 4;
-// Returns the name for people, for example `memory`.
+// Returns the name for people, for example `memory`; it lives as long as the program.
 absl::string_view ResourceName(Resource resource);
 
 // Returns whether more of the resource can change any plan of the problem: whether it has links of
@@ -108,7 +111,9 @@ bool HasResource(const PlanningProblem& problem, Resource resource);
 // Returns the same problem with `factor` times as much of a resource, in measurements and in data
 // sheets. Latencies stay: for a measured collective the time of its smallest message is taken as
 // the latency, unless it is the only message; for a data sheet its own latency. The profile keeps
-// its digest, so plans for the result must not be signed. REQUIRES: factor >= 1; aborts otherwise.
+// its digest, so plans for the result must not be signed. With several node groups, the memory of
+// all becomes that of the smallest device, times `factor` for `kMemory`. REQUIRES: factor >= 1;
+// aborts otherwise.
 PlanningProblem WithMore(const PlanningProblem& problem, Resource resource, double factor);
 
 // The gain from more of a resource.
@@ -121,18 +126,22 @@ struct Sensitivity {
   // The best plan the planner found with it; absent if it found none: nothing fits, or a limit
   // ended its search.
   std::optional<PredictedPlan> best;
-  // Relative saving of time per sample by the better of the two; 0 if neither is faster.
+  // Share of the time per sample, of the plan on the unchanged problem, that the better of the
+  // unchanged and the best plan saves; 0 if neither is faster.
   double gain = 0.0;
-  // Whether the best plan differs from the plan without the resource.
+  // Whether the best plan differs from the plan without the resource; false if there is no best.
   bool plan_changes = false;
 };
 
-// Plans a problem: `FindPlan` with a planner's name and a control, or a substitute.
+// Plans a problem: `FindPlan` with a planner's name and a control, or a substitute. The problem
+// lives only during the call.
 using PlannerOfProblem = std::function<absl::StatusOr<PlanningResult>(const PlanningProblem&)>;
 
-// Asks `planner` again with `factor` times as much of every available resource, in the order of
-// `Resource`. `plan` answers `problem`; it is not searched again. Returns the errors of the
-// planner and of `CostModel::Create`. REQUIRES: factor >= 1; aborts otherwise.
+// Asks `planner` once for every resource that `HasResource`, with `factor` times as much of that
+// one alone, on the calling thread and in the order of `Resource`; the result has one entry for
+// each. The unchanged problem is not searched again. Returns the first error of `planner` or of
+// `CostModel::Create`. REQUIRES: factor >= 1; aborts otherwise. REQUIRES, unchecked:
+// `CheckPlanStructure` returns OK for `plan` and `problem`.
 absl::StatusOr<std::vector<Sensitivity>> Sensitivities(const PlanningProblem& problem,
                                                        const Plan& plan, double factor,
                                                        const PlannerOfProblem& planner);

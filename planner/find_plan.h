@@ -37,7 +37,8 @@
 namespace parplan {
 
 // Returns the names of the planners in this build: the default first, then the other planners, then
-// the baselines. docs/search.md describes each.
+// the baselines. docs/search.md describes each. This list and those below live as long as the
+// program.
 const std::vector<std::string>& PlannerNames();
 
 // Returns the names of the baselines, planners that are pure or fixed combinations of paradigms, in
@@ -50,15 +51,17 @@ const std::vector<std::string>& BaselineNames();
 const std::vector<std::string>& PlannersWithAlternatives();
 const std::vector<std::string>& PlannersWithFront();
 
-// Returns `rules` without the options that `planner` would refuse, for comparing one plan of each
-// of several planners.
+// Returns `rules` for one plan without a front, and without the options that `planner` would
+// refuse, for comparing one plan of each of several planners. For an unknown planner all such
+// options are left out.
 PlanningRules RulesForOnePlan(PlanningRules rules, absl::string_view planner);
 
 // Answers `problem` with a planner. Deterministic: the same problem gives the same plan and the
 // same counts, on any number of threads, unless a limit of time ended the search; the result says
 // so.
 //
-// Errors:
+// Errors, of which SPEC_INVALID names an option (`options.top_plan_count`), `planner`,
+// `topology.node_groups` or `global_batch_size` as `field`:
 //
 //   INVALID_ARGUMENT (SPEC_INVALID)       the planner is unknown or not part of this build; the
 //                                         problem has several node groups; the rules ask for
@@ -73,7 +76,9 @@ PlanningRules RulesForOnePlan(PlanningRules rules, absl::string_view planner);
 //                                         devices, heads and batch within rules, space and target
 //
 // That nothing fits into memory is not an error but the result `NothingFits`; a limit that ended
-// the search is not one either (`StoppedEmpty`, or `PlanFound` with the best plan so far).
+// the search is not one either (`StoppedEmpty`, or `PlanFound` with the best plan so far). Without
+// a limit in `control` a search runs to its end, however long that takes. The limits hold from when
+// the cost model is made.
 absl::StatusOr<PlanningResult> FindPlan(const PlanningProblem& problem, absl::string_view planner,
                                         const SearchControl& control = {});
 

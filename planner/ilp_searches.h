@@ -16,8 +16,9 @@ namespace parplan {
 
 // One search per planner (ilp_planners.h says what they do); all members are null if the build has
 // none. A search returns nothing if no plan exists at any memory, for the second and the third no
-// plan of one stage, which `FindPlan` reports as NO_FEASIBLE_PLAN. REQUIRES: every layer has the
-// usual parts (`HasUsualParts`), which `FindPlan` checks; searches abort otherwise, and
+// plan of one stage, which `FindPlan` reports as NO_FEASIBLE_PLAN. They keep no reference to their
+// arguments. REQUIRES: the costs are those of the problem, which is not checked, and every layer
+// has the usual parts (`HasUsualParts`), which `FindPlan` checks; searches abort otherwise, and
 // `draw_graph` returns INVALID_ARGUMENT.
 struct IlpSearches {
   using Search = std::optional<PlanningResult> (*)(const PlanningProblem&, const CostModel&,
@@ -25,7 +26,9 @@ struct IlpSearches {
   Search min_memory_ilp = nullptr;
   Search alpa_like = nullptr;
   Search colossal_auto_like = nullptr;
-  // The graph they solve, for drawings (planner/planners/ilp/draw_graph.h).
+  // The graph they solve, for drawings (planner/planners/ilp/draw_graph.h). Returns
+  // INVALID_ARGUMENT (SPEC_INVALID) naming `model`, as above, or `mesh` if the devices have no such
+  // mesh.
   absl::StatusOr<AuxiliaryGraph> (*draw_graph)(const PlanningProblem&, const CostModel&,
                                                const AuxiliaryGraphQuestion&) = nullptr;
 };

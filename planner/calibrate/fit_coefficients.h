@@ -24,9 +24,10 @@ namespace parplan {
 struct FitParameter {
   Coefficient coefficient = Coefficient::kMatrixEfficiency;
   CalibrationScope scope;
-  // Value it keeps without evidence.
+  // Value it keeps without evidence, within the bounds. A prior at a bound, or very near, is moved
+  // inside by 1e-4 of the span between them.
   double prior = 0.0;
-  // Bounds it never reaches.
+  // Bounds it never reaches: finite, 0 <= lowest < highest.
   double lowest = 0.0;
   double highest = 0.0;
   // Standard deviation of ln(value) around the prior: 0.1 for ten per cent.
@@ -38,7 +39,9 @@ struct FitParameter {
 };
 
 // Writes the residual ln(measured / predicted) of every run, predicted at `values`, one per
-// parameter, in the units of coefficients.h. A run that cannot be predicted has NaN, at all values.
+// parameter, in the units of coefficients.h. `residuals` has one place per run and holds NaN
+// before. A run that cannot be predicted has NaN, at all values: the values of the priors decide
+// which runs the fit uses, and values at which one of these has no finite residual are never taken.
 using ResidualFunction =
     std::function<void(absl::Span<const double> values, absl::Span<double> residuals)>;
 
@@ -74,7 +77,9 @@ struct Fit {
   // [run], in the order given; NaN for a run that cannot be predicted.
   std::vector<double> residuals;
   int iteration_count = 0;
-  // Whether the fit ended because no step improved it.
+  // Whether the fit ended because the next step would move every parameter by less than 1e-5 of its
+  // prior width, or improved the fit by less than 1e-10 of it. Otherwise the limit of iterations
+  // ended it, and the values are the best so far.
   bool converged = false;
 };
 
@@ -82,13 +87,15 @@ struct Fit {
 // in ln(value), bent within a prior width of the bounds so that values never reach them, with
 // derivatives by central differences. Deterministic; the order of runs affects only rounding.
 //
-// Returns INVALID_ARGUMENT (SPEC_INVALID) naming a member of `parameters[i]` for bounds that are
-// not finite, at least 0 and in order, a prior outside them, a width not above 0 or infinite, or a
-// parent that does not come before, is of another coefficient or has other bounds.
+// Returns INVALID_ARGUMENT (SPEC_INVALID) naming a member of the first parameter at fault, for
+// example `parameters[2].prior`, for bounds that are not finite, at least 0 and in order, a prior
+// outside them, a width not above 0 or infinite, or a parent that does not come before, is of
+// another coefficient or has other bounds.
 //
 // Calls `residual_function` 2 * parameters + 1 times before the first iteration and in each, and
 // once more for each step that improves nothing; usually for 5 to 20 iterations. Calls come one at
-// a time from the calling thread; without runs there are none. `options` are not checked.
+// a time from the calling thread; without runs there are none. `options` and a negative `run_count`
+// are not checked.
 absl::StatusOr<Fit> FitCoefficients(absl::Span<const FitParameter> parameters, int64_t run_count,
                                     const ResidualFunction& residual_function,
                                     const FitOptions& options = {});

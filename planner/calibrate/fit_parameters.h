@@ -21,7 +21,7 @@ struct FitPlace {
   // Empty if unknown.
   std::string cluster;
   // Whether the runs also change wider scopes than their cluster. True for published runs, false
-  // for a cluster's own executions.
+  // for a cluster's own executions, which change nothing without a cluster.
   bool moves_wider_scopes = true;
   // Whether `cluster` may be several machines, for example all those of one publisher. Then its
   // runs change its `time_factor` alone, because links and hosts of several machines have no one
@@ -31,7 +31,7 @@ struct FitPlace {
 };
 
 // Lists the parameters of a fit to runs of this quantity, in the order of coefficients, wider
-// scopes first.
+// scopes first: each coefficient and scope once, `FitParameter::parent` set.
 //
 // Runs that move wider scopes change the global scope and that of their family. Runs of a cluster
 // change the scope of their family within the cluster; it follows the wider scopes if these are
@@ -46,14 +46,15 @@ std::vector<FitParameter> ParametersOf(ResidualQuantity quantity, const Calibrat
                                        absl::Span<const LayerKind> layer_kinds = {});
 
 // Returns the values of `base` with those of `parameters` replaced by `values`, for predictions
-// during a fit. REQUIRES, unchecked: `values` has one for each parameter, and so has `fitted`
-// below.
+// during a fit. Those that `base` has keep their places, new ones follow. REQUIRES, unchecked:
+// `values` has one for each parameter, and so has `fitted` below.
 std::vector<CoefficientValue> WithValues(const Calibration& base,
                                          absl::Span<const FitParameter> parameters,
                                          absl::Span<const double> values);
 
-// Returns the values of `base` with the results of a fit. A parameter without evidence keeps the
-// value of `base`, and so does a value for every family with evidence of fewer than 8 runs.
+// Returns the values of `base` with the results of a fit, marked as fitted. A parameter without
+// evidence keeps the value of `base`, or has none if `base` has none; so does a value for every
+// family with evidence of fewer than 8 runs.
 std::vector<CoefficientValue> WithFitted(const Calibration& base,
                                          absl::Span<const FitParameter> parameters,
                                          absl::Span<const FittedParameter> fitted);

@@ -24,8 +24,8 @@ struct Residual {
 
 // How classes are made, and which uncertainty is added to them.
 struct ResidualOptions {
-  // Smallest number of runs that make a class; fewer only count in the wider one. Not measured:
-  // with 8 runs no quantile beyond 1/9 is an order statistic.
+  // Smallest number of runs that make a class; fewer only count in the wider one. Ignored by
+  // `ResidualQuantiles`. Not measured: with 8 runs no quantile beyond 1/9 is an order statistic.
   int64_t fewest_runs = 8;
   // Standard deviation between laboratories that run the same job, which runs of one laboratory do
   // not show. On three published jobs two laboratories differ by 2 to 6.5 % (docs/papers.md 14),
@@ -47,14 +47,16 @@ struct ResidualOptions {
 //   3. Distances from the median grow by sqrt(n / (n - p)) for p fitted coefficients, and by the
 //      laboratories' deviation, added as variances.
 //
-// Quantiles ascend and are kept within -5 and 5. REQUIRES: at least one residual; aborts otherwise.
+// Quantiles ascend and are kept within -5 and 5 (`kMaxLogRatio`). Residuals may come in any order;
+// that they are finite is not checked. REQUIRES: at least one residual; aborts otherwise.
 std::array<double, 9> ResidualQuantiles(std::vector<double> log_ratios,
                                         const ResidualOptions& options = {});
 
-// Makes the classes of the residuals, and the wider ones that `Calibration::Range` falls back to,
-// sorted by key. Residuals that are not finite are left out. A class that leaves a member open
-// although all its runs share one value of it (family, confidence, or for steps the reach) is not
-// made, since it would cover predictions without any evidence.
+// Makes the classes of the residuals, and the wider ones that `Calibration::Range` falls back to
+// (`WiderKeys`, in all of which each residual counts), sorted by key; empty if none has enough
+// runs. Residuals that are not finite are left out. A class that leaves a member open although all
+// its runs share one value of it (family, confidence, or for steps the reach) is not made, since it
+// would cover predictions without any evidence.
 std::vector<ResidualClass> MakeResidualClasses(absl::Span<const Residual> residuals,
                                                const ResidualOptions& options = {});
 

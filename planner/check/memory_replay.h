@@ -17,7 +17,7 @@
 
 namespace parplan {
 
-// The members of `RankMemory` that are checked.
+// The members of `RankMemory` that are checked, with their meaning.
 struct ReplayedMemory {
   MemoryItems total;
   Bytes tensor_bound;
@@ -28,8 +28,11 @@ struct ReplayedMemory {
 // that each forward pass keeps, and goes through the layers of each backward pass from the last to
 // the first. Of equal moments the first counts.
 //
-// `layers` are those of the device in the order of the model, one per entry; their `layer_count` is
-// ignored. `coefficients` are `GroupCosts::memory_coefficients`. O(layers + passes) time.
+// `layers` are those of all virtual stages of the device in the order of the model, one per entry;
+// their `layer_count` is ignored. `coefficients` are `GroupCosts::memory_coefficients`. O(layers +
+// passes) time. REQUIRES, unchecked: the counts of `place` are positive, its `stage_index` is the
+// position of the device in the pipeline, below the degree, and the `virtual_stage_index` of each
+// layer is below its `virtual_stage_count`.
 ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const RankPlace& place,
                             const RuntimeTraits& runtime, const Coefficients& coefficients);
 

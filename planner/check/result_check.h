@@ -14,26 +14,35 @@ namespace parplan {
 // Checks that a valid plan lies in the space of the problem's dimensions and target
 // (docs/search.md). `CheckPlanStructure` does not, since a plan given by a user may lie outside: no
 // space has stages without layers, for example. Returns INTERNAL (CHECK_FAILED) with what is
-// outside, a layer or something of the whole plan, also as `fact` of the metadata.
+// outside, a layer or something of the whole plan, also as `fact` of the metadata. REQUIRES,
+// unchecked: `CheckPlanStructure` (plan_check.h) returns OK for the plan. O(layers^2) time without
+// `per-layer`.
 absl::Status CheckDeclaredSpace(const PlanningProblem& problem, const Plan& plan);
 
 // Checks that a summary is consistent with itself and with the step of the plan found: no count is
-// negative, the bound is finite, at least 0 and not above the step, the gap is the one between
-// them, and `kOptimal` means that the bound is met and, as nothing else does, that the limit is
-// `kNone`. Returns INTERNAL (CHECK_FAILED) otherwise.
+// negative, the bound is finite, at least 0 and not above the step, `gap_ratio` is the gap between
+// them, the limit is `kNone` if and only if the termination is `kOptimal`, and the gap is then 0. A
+// relative difference of 1e-9 passes as rounding. Returns INTERNAL (CHECK_FAILED) with the `fact`
+// otherwise.
 absl::Status CheckSearchSummary(const SearchSummary& search, Seconds step);
 
-// Checks an answer. Returns INTERNAL (CHECK_FAILED) with the first fact that is broken, or an error
-// of `CostModel::Create`, which a planner with an answer has not met.
+// Checks an answer. Returns INTERNAL (CHECK_FAILED) with the first fact that is broken, which is
+// also `fact` of the metadata unless `CheckPlan` leaves it out, or an error of `CostModel::Create`,
+// which a planner with an answer has not met. Of summaries, all answers have what
+// `CheckSearchSummary` asks for without a step.
 //
 //   plan found     `CheckPlan`, `CheckDeclaredSpace` and `CheckSearchSummary`. Alternatives and
-//                  front pass the first two, are distinct, in order (of time per sample, of memory
-//                  if the planner minimises that, or of both by the rules' alpha), and no more
-//                  than the rules allow.
+//                  front pass the first two. There are fewer alternatives than `top_plan_count`,
+//                  distinct from each other and from the plan; behind the plan they come in the
+//                  order of memory + alpha * step if the rules have an alpha, else in that of
+//                  `IsBetterPlan` or in that of `peak_memory_upper`. A front is there only if the
+//                  rules want one; it may be empty. It begins with the plan, and each further point
+//                  takes as much time per sample or more, and less `peak_memory_upper`.
 //   nothing fits   More memory is needed than there is; the size of the device follows from it; the
 //                  plan that needs it, if there is one, fits in it, and in no less if that is said
-//                  to be proved; a number of devices is one of whole nodes, other than the present.
-//   stopped empty  No count is negative and a limit is named.
+//                  to be proved (to 1 MiB); a number of devices is one of whole nodes, other than
+//                  the present, and at most `kMaxNodesTried` nodes above it.
+//   stopped empty  A limit is named.
 //
 // It does not check that no other plan needs less memory or fewer devices, which takes a search.
 absl::Status CheckResult(const PlanningProblem& problem, const PlanningResult& result);

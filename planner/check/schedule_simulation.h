@@ -28,8 +28,10 @@ struct SimulatedStage {
 // `PipelineRules`.
 struct SimulatedPipeline {
   Schedule schedule = kDefaultSchedule;
+  // Stages on each device, at least 1.
   int virtual_stage_count = 1;
-  // Micro-batches of a group; 0: as many as devices.
+  // Micro-batches of a group, at least as many as devices; 0: as many as devices. Ignored with one
+  // stage on each device.
   int64_t micro_batch_group_size = 0;
   bool blocking_messages = false;
   bool early_gradient_sync = false;
@@ -41,8 +43,9 @@ struct SimulatedPipeline {
 // queue of events ordered by time advances them.
 //
 // REQUIRES: at least one stage, the virtual stages per device divide their number, and
-// micro_batch_count >= 1; aborts otherwise. Aborts too if a message does not find its receiver,
-// which would be a mistake of the simulation. Time is O(stages * micro-batches * log devices).
+// micro_batch_count >= 1; aborts otherwise. With several stages on each device, 1F1B follows the
+// interleaved order. Aborts too if a message does not find its receiver, which would be a mistake
+// of the simulation. Time is O(stages * micro-batches * log devices).
 Seconds SimulateStep(const SimulatedPipeline& pipeline, int64_t micro_batch_count);
 
 }  // namespace parplan

@@ -57,7 +57,7 @@ struct ActivationTensor {
   double bytes = 0.0;
   TensorLifetime lifetime = TensorLifetime::kLayer;
   // The smallest module that makes the tensor, or its last `module_bytes`, again; nothing if none
-  // does. Only for tensors that are kept.
+  // does, and `module_bytes` has then no meaning. Only for tensors that are kept.
   std::optional<RecomputeModule> module;
   double module_bytes = 0.0;
 };
@@ -69,7 +69,8 @@ struct ActivationBytes {
   double attention_core = 0.0;
   double backward = 0.0;
   double logits = 0.0;
-  // The part of `logits` in one tensor, of 32 bits if they are widened.
+  // The part of `logits` in one tensor, of 32 bits if they are widened. Set by `ActivationBytesOf`
+  // alone.
   double logits_tensor = 0.0;
   double full_recompute = 0.0;
   double selective_recompute = 0.0;
@@ -115,11 +116,11 @@ class ActivationTensors {
   const ActivationTensor* begin() const { return tensors_.data(); }
   const ActivationTensor* end() const { return tensors_.data() + size_; }
   int size() const { return size_; }
-  // Returns the bytes of all tensors by lifetime.
+  // Returns the bytes of all tensors by lifetime and module; `logits_tensor` is 0.
   ActivationBytes Sum() const;
 
-  // Appends a tensor unless it has no bytes, the last `share` of which `module` makes again, if
-  // any. REQUIRES: size() < kCapacity, else it aborts.
+  // Appends a tensor unless its bytes are 0 or fewer. If there is a `module`, it makes the last
+  // `share` of them again, from 0 to 1. REQUIRES: size() < kCapacity, else it aborts.
   void Add(absl::string_view name, absl::string_view formula, double bytes, TensorLifetime lifetime,
            std::optional<RecomputeModule> module = std::nullopt, double share = 1.0);
 
@@ -129,14 +130,14 @@ class ActivationTensors {
 };
 
 // Lists the tensors of a layer under the tensor, context, sequence and expert parallelism of
-// `strategy`. Its recompute level is ignored; `ActivationBytes` applies it. Tokens are spread
-// evenly over context-parallel ranks and over experts. REQUIRES: `LayerDefinition::Create` made the
-// definition, which is not checked, and an opaque layer lists the tensor-parallel degree; aborts
-// otherwise.
+// `strategy`. Its recompute and sharding levels are ignored; `ActivationBytes` applies the former,
+// layer_memory.h the latter. Tokens are spread evenly over context-parallel ranks and over experts.
+// REQUIRES: `LayerDefinition::Create` made the definition, which is not checked, and an opaque
+// layer lists the tensor-parallel degree; aborts otherwise.
 ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precision precision,
                                       const RuntimeTraits& traits, const Strategy& strategy);
 
-// Returns the sum of `ActivationTensorsOf` by lifetime.
+// Returns the sum of `ActivationTensorsOf` by lifetime, and `logits_tensor`.
 ActivationBytes ActivationBytesOf(const LayerDefinition& definition, Precision precision,
                                   const RuntimeTraits& traits, const Strategy& strategy);
 

@@ -41,7 +41,8 @@ struct AnalyticTimes {
   PassTime full_recompute;
   PassTime selective_recompute;
   // [module] before the backward pass if the layer recomputes the module; 0 if it has none, or the
-  // times were not asked for. `RecomputeModule` has numbers from 1 on.
+  // times were not asked for. `kExperts` contains `kExpertActivation` and `kSharedExperts`.
+  // `RecomputeModule` has numbers from 1 on; the first element is unused.
   std::array<PassTime, kRecomputeModuleCount + 1> modules;
 };
 
@@ -55,7 +56,7 @@ class AnalyticLayer {
   // Returns the times for `samples` samples on this device, a number above 0 that may be a
   // fraction; with those of `modules` if `with_modules`. If ranks share experts, the times are
   // those of the rank with most tokens, whatever `shape.expert_load` says. Collectives are not
-  // included (`FabricTime` has them); an opaque layer has no times. A call takes about a
+  // included (`FabricTime` has them); all times of an opaque layer are 0. A call takes about a
   // microsecond and allocates nothing.
   AnalyticTimes Times(const LayerShape& shape, double samples, bool with_modules = false) const;
 

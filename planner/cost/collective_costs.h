@@ -30,19 +30,20 @@ class CollectiveCosts {
   // of its all-reduce come first, then measurements of as many ranks with another stride, then the
   // data sheet or, without one, measurements of unlike groups. The data sheet and unlike groups
   // need `allow_estimates`. Shapes without a source are added to `notes.missing`, and those of any
-  // source but the first two to `notes.estimated`.
+  // source but the first two to `notes.estimated`, again with each call.
   void Resolve(Collective collective, const std::set<GroupShape>& shapes, ResolutionNotes& notes);
 
-  // Returns the time for a message whose size is counted as in nccl-tests; 0 for one rank.
-  // Allocates nothing. REQUIRES: `Knows(collective, shape)`, or the shape is one rank; aborts
-  // otherwise.
+  // Returns the time for a message whose size is counted as in nccl-tests (fabric_time.h); 0 for
+  // one rank or no bytes. Allocates nothing. REQUIRES: `Knows(collective, shape)`, or the shape is
+  // one rank; aborts otherwise.
   Seconds Time(Collective collective, const GroupShape& shape, double message_bytes) const;
 
-  // Returns whether there is a fabric, or `Resolve` found measurements.
+  // Returns whether there is a fabric, or `Resolve` found measurements, if only of unlike groups.
   bool Knows(Collective collective, const GroupShape& shape) const {
     return fabric_.has_value() || measured_shapes_.contains({collective, shape});
   }
-  // Returns whether times can be estimated from the data sheet of the links.
+  // Returns whether times can be estimated from the data sheet of the links: there is one, and
+  // estimates are allowed.
   bool has_fabric() const { return fabric_.has_value(); }
 
  private:

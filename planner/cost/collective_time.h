@@ -27,10 +27,11 @@ struct GroupShape {
 std::string GroupShapeText(const GroupShape& shape);
 
 // Returns how many ranks of a group share one node of `devices_per_node` devices, for the group
-// that spans most nodes. Groups side by side begin at multiples of participant_count *
-// rank_stride; if that neither divides a node nor is a multiple of one, some groups lie across
-// its edge. Pairs that send and receive begin anywhere: the result is for pairs within a node if
-// there are any, and the caller finds out which pairs leave it.
+// that spans most nodes. Groups side by side begin at multiples of participant_count * rank_stride;
+// if that neither divides a node nor is a multiple of one, some groups lie across its edge. Pairs
+// that send and receive begin anywhere: the result is for pairs within a node if there are any, and
+// the caller finds out which pairs leave it. At least 1. REQUIRES, unchecked: all three numbers are
+// above 0.
 int RanksPerNode(Collective collective, const GroupShape& shape, int devices_per_node);
 
 // Returns the bytes that one link carries as a multiple of the message size, the bus factor of

@@ -57,7 +57,7 @@ class CostModel {
 
   // Factors by which a predicted step time is multiplied to get both ends of its range. They depend
   // on whether tensor-parallel groups span nodes. With several node groups, the range contains that
-  // of each group.
+  // of each group, the median is the largest of theirs, and `residual_count` the smallest.
   const RangeFactors& step_range(TensorParallelReach reach) const {
     return reach == TensorParallelReach::kWithinNode ? step_within_node_ : step_across_nodes_;
   }

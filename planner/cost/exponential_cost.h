@@ -1,4 +1,5 @@
-// This header has the cost of a softmax's exponentials beside the products of fused attention.
+// The cost of a softmax's exponentials beside the products of fused attention. `AnalyticLayer` asks
+// it.
 
 #ifndef PARPLAN_PLANNER_COST_EXPONENTIAL_COST_H_
 #define PARPLAN_PLANNER_COST_EXPONENTIAL_COST_H_

@@ -47,7 +47,8 @@ class GroupCosts {
   // is none. May abort for degrees that no plan of the problem can have, whose numbers were not
   // looked up. A call takes some microseconds and allocates nothing. Here and below, a definition
   // is one of `ModelSpec::layer_definitions`, and `micro_batch_size` counts samples over the whole
-  // stage.
+  // stage; the functions below do not check that it is a multiple of the data-parallel degree of
+  // each strategy.
   LayerCost CostOfLayer(int definition_index, const Strategy& strategy, int64_t micro_batch_size,
                         int pipeline_parallel_degree) const;
 
@@ -100,7 +101,7 @@ class GroupCosts {
   // Returns whether strategies with tensor parallelism use sequence parallelism on layers of
   // `definition_index`. They do if the memory of these layers was measured that way or, where it
   // was not measured with tensor parallelism, if the problem allows estimates and the runtime has
-  // it.
+  // it. Opaque layers never do.
   bool sequence_parallel(int definition_index) const {
     return layers_[definition_index].sequence_parallel();
   }
@@ -129,7 +130,8 @@ class GroupCosts {
   // Returns the time by which a backward pass is longer because it updates its shard of the
   // gradients over `parameter_count` parameters; 0 if the optimizer was not measured.
   Seconds ShardedGradientTime(int64_t parameter_count, int replica_count) const;
-  // Returns the memory of a layer with `footprint` under `strategy`, without its message.
+  // Returns the memory of a layer with `footprint` under `strategy`, without its message. `samples`
+  // are those of a micro-batch on one rank.
   LayerMemory MemoryOf(const LayerFootprint& footprint, const Strategy& strategy,
                        double samples) const;
 

@@ -26,7 +26,7 @@ struct LayerCost {
 
   LayerMemory memory;
 
-  // Memory held all the time.
+  // Memory held during all passes: the model's states, and what is gathered for all of them.
   Bytes states() const { return memory.states() + memory.gathered_all_time; }
   // Memory held from forward to backward for each micro-batch in flight: all activations, or the
   // input of a layer that recomputes.

@@ -62,11 +62,14 @@ struct LayerMemory {
   Bytes gradients;
   Bytes optimizer_states;
   Bytes master_parameters;
-  // Whole parameters of a sharded table, which are gathered for the whole pass.
+  // Held from the first forward to the last backward pass of a step, and not in the optimizer's
+  // step: the whole parameters of a sharded table, 16-bit weights that are made for the passes
+  // (without `RuntimeTraits::keep_16_bit_parameters`), or whole parameters of which ranks hold
+  // shards between steps (`shards_parameters_between_steps`).
   Bytes gathered_all_time;
   // Kept from forward to backward, for each micro-batch in flight.
   Bytes kept;
-  // True if `kept` is the input of a layer that recomputes.
+  // True if `kept` is the input of a layer that recomputes all of itself.
   bool kept_are_checkpoints = false;
   // Held only while the layer's backward pass runs: recomputed activations, gradients of
   // activations and of the largest matrix.
@@ -75,7 +78,8 @@ struct LayerMemory {
   Bytes freed;
   // Logits and loss, held while the layer runs.
   Bytes logits;
-  // Whole parameters and gradients of a sharded layer, held while it runs.
+  // Whole parameters and gradients of a sharded layer, and quantised or 16-bit weights made for it
+  // alone, held while it runs.
   Bytes gathered;
   // Gradients that a backward pass makes and frees (`frees_gradients_after_pass`), as far as they
   // take the place of `kept`; what exceeds it is among `gradients`. The allocator keeps their
@@ -92,15 +96,17 @@ struct LayerMemory {
   // one message is arriving and one is leaving.
   Bytes message;
 
-  // Returns the memory of the model's states: all that is held all the time but gathered tables.
+  // Returns the memory of the model's states, which are held all the time.
   Bytes states() const { return parameters + gradients + optimizer_states + master_parameters; }
   // Returns the memory held only while the layer runs, less the part of `kept` that is freed.
   Bytes transient() const { return running - freed + logits + gathered + message * 2; }
 };
 
-// Returns everything but `message`. `samples` is the micro-batch of one rank. Data- and
-// context-parallel ranks share sharded states; those of an expert are fewer by the expert-parallel
-// degree. `quantised_copy_count` is that of a quantised tensor (`QuantisedCopyCount`).
+// Returns everything but `message`. `samples` is the micro-batch of one rank, and may be a
+// fraction. Layers that are no transformer layers recompute nothing, whatever the strategy says.
+// Data- and context-parallel ranks share sharded states; those of an expert are fewer by the
+// expert-parallel degree. `quantised_copy_count` is that of a quantised tensor
+// (`QuantisedCopyCount`).
 LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, Optimizer optimizer,
                           const RuntimeTraits& traits, const Strategy& strategy, double samples,
                           int quantised_copy_count = Quantisation::kCopyCount);

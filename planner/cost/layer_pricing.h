@@ -43,10 +43,12 @@ class LayerPricing {
 
   // Returns the footprint of the strategy; the reference is valid as long as this object.
   const LayerFootprint& footprint();
-  // Returns the cost with this sharding and recomputation.
+  // Returns the cost with this sharding and recomputation. The latter has no effect on layers that
+  // are no transformer layers.
   LayerCost CostOf(ShardingLevel sharding, const Recomputation& recomputation);
 
-  // Times of one micro-batch without sharding or recomputation.
+  // Times of one micro-batch without sharding or recomputation: computation, waiting for the host,
+  // and all traffic that nothing hides but that of data parallelism.
   struct Passes {
     Seconds forward;
     Seconds backward;

@@ -61,8 +61,8 @@ class LayerProfile {
     return memory_.At(tensor_parallel_degree).checkpoint_per_sample;
   }
 
-  // True if memory was measured with Megatron's sequence parallelism. Strategies with
-  // tensor_parallel_degree > 1 then use it.
+  // True if memory was measured with Megatron's sequence parallelism or, if it was measured at no
+  // degree above 1, if the needs have it. Strategies with tensor_parallel_degree > 1 then use it.
   bool sequence_parallel() const { return memory_.sequence_parallel(); }
   // Returns whether any of the timings was measured or derived from a measurement.
   bool measured() const { return times_.measured(); }

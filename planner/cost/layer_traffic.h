@@ -88,7 +88,8 @@ class LayerTraffic {
   // Returns whether tensor-parallel ranks hold all of the layer's table.
   bool KeepsTableWhole(const LayerDefinition& definition) const;
   // Returns the time to add up the gradients of the shared table, of which the first and the last
-  // stage each have a copy.
+  // stage each have a copy. REQUIRES, here and for `TiedTableCollectives`, unchecked: several
+  // stages.
   Seconds TiedTableSync(const LayerFootprint& footprint, int pipeline_parallel_degree) const;
 
   // Returns the bytes that a rank sends to the next stage, a fraction if `samples` is one.

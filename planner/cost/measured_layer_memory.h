@@ -29,6 +29,11 @@ namespace parplan {
 // measured to estimated at the nearest degree; without an estimator the line through the two
 // largest degrees, neither less than a perfect split nor more than at the largest. With sequence
 // parallelism, and below the smallest degree, they are a perfect split. Every size rounds up.
+//
+// Parameters are those of the nearest length, and over the degree as above, but beyond the measured
+// degrees a perfect split without an estimator. The size kept for recomputation grows with the
+// length; where it was not measured it is that of the layer's input. It is the same at all degrees
+// or, with sequence parallelism, split perfectly.
 class MeasuredLayerMemory {
  public:
   // The sizes at one degree; members mean what those of `LayerMemoryPoint` (profile_snapshot.h)

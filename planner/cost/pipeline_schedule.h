@@ -125,7 +125,8 @@ struct PipelineEvent {
 
 // Lists every pass of the step, sorted by stage and start; neither messages nor gradient
 // synchronisation, so the last event may end before the step does. REQUIRES: what `StepTime` does;
-// aborts otherwise. O(stages * micro-batches) time and memory.
+// aborts otherwise, but does not check that V is above 0 and divides the number of stages. O(stages
+// * micro-batches) time and memory.
 std::vector<PipelineEvent> PipelineEvents(const PipelineRules& rules,
                                           absl::Span<const StageTimes> stages,
                                           int64_t micro_batch_count);

@@ -37,7 +37,7 @@ struct KeptBytes {
 
 // One (virtual) stage of a rank: sums over its layers, and the backward pass that needs most.
 struct StageMemory {
-  // Held all the time.
+  // Held all the time; the last one not in the optimizer's step (`LayerMemory::gathered_all_time`).
   Bytes parameters;
   Bytes gradients;
   Bytes optimizer_states;
@@ -76,7 +76,7 @@ struct StageMemory {
   // Message of the last layer.
   Bytes message;
 
-  // Returns all that is held all the time: the model's states and gathered tables.
+  // Returns all that is held during all passes: the model's states and `gathered_all_time`.
   Bytes states() const {
     return parameters + gradients + optimizer_states + master_parameters + gathered_all_time;
   }

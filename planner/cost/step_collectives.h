@@ -46,9 +46,10 @@ absl::string_view CollectivePurposeName(CollectivePurpose purpose);
 struct StepCollective {
   CollectivePurpose purpose = CollectivePurpose::kTensor;
   Collective collective = Collective::kAllReduce;
-  // The ranks of the job that take part, ascending; the rank asked for is one of them.
+  // The ranks of the job that take part, ascending; the rank asked for is one of them. For ring
+  // attention, whose calls are `kSendReceive`, they are all ranks of the ring.
   std::vector<int> ranks;
-  // Calls in a step; a fraction if layers share a message.
+  // Calls of the rank in a step; a fraction if layers share a message.
   double count = 0.0;
   // The sizes of all calls together, counted as in nccl-tests.
   double bytes = 0.0;

@@ -32,13 +32,13 @@ struct TensorParallelTraffic {
   PassTraffic inner_hidden;
 };
 
-// Returns the traffic of Megatron-LM's layers. A table split by rows sums once. A head split by
-// classes sums the gradient of its input once for each predicted token; with sequence parallelism
-// it gathers its input in both passes, or once if it computes its logits in the backward pass,
-// keeps what it gathered, or is frozen. Frozen parts without adapters gather no input for gradients
-// of weights. With `experts_apart`, experts are split over other ranks, so that of
-// their part only a shared expert exchanges anything here. None for an opaque layer, which lists
-// its own.
+// Returns the traffic of Megatron-LM's layers with a tensor-parallel degree above 1, the same for
+// each. A table split by rows sums once. A head split by classes sums the gradient of its input
+// once for each predicted token; with sequence parallelism it gathers its input in both passes, or
+// once if it computes its logits in the backward pass, keeps what it gathered, or is frozen. Frozen
+// parts without adapters gather no input for gradients of weights. With `experts_apart`, experts
+// are split over other ranks, so that of their part only a shared expert exchanges anything here.
+// None for an opaque layer, which lists its own.
 TensorParallelTraffic TrafficOf(const LayerDefinition& layer, bool sequence_parallel,
                                 const RuntimeTraits& runtime, bool experts_apart = false);
 

@@ -13,7 +13,8 @@ namespace parplan {
 // self-attention of `layer` computes. With `causal`, a token reads itself and those before it; a
 // window of w tokens reaches back to w - 1 tokens before (and, without `causal`, after it); chunks
 // of w tokens read only their own. A window or chunk of 0, or one at least as long as the sequence,
-// limits nothing.
+// limits nothing. The layer's own `sequence_length` and its kind are not looked at, and the pairs
+// of cross-attention are not counted.
 //
 // It is the area under the mask, as full causal attention is priced (s^2 / 2): with s tokens and a
 // sliding window w < s, w s - w^2 / 2. A count token by token is more by half the diagonal that

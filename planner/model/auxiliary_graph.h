@@ -15,8 +15,8 @@
 
 namespace parplan {
 
-// One strategy of an operator. Bytes are those of one device for one copy of the operator, seconds
-// those of one step.
+// One strategy of an operator. Bytes are those of one device for one copy of the operator (one
+// layer of its run), seconds those of one step.
 struct AuxiliaryStrategy {
   // One letter per axis of the mesh: `m` rows, `n` columns, `k` inner dimension, `r` replicated.
   std::string tag;
@@ -33,7 +33,7 @@ struct AuxiliaryStrategy {
 struct AuxiliaryOperator {
   // `layer definition.operator`.
   std::string name;
-  // Layers of the run.
+  // Layers of the run, all of which get the chosen strategy.
   int multiplicity = 1;
   // Bytes of one copy if everything is held once.
   double unique_bytes = 0.0;

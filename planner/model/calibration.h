@@ -98,7 +98,8 @@ struct ResidualClass {
 // quantiles are not just its extremes (30 * 0.05 = 1.5). Not measured.
 inline constexpr int64_t kEnoughResiduals = 30;
 
-// The range in which a measured value is expected, as factors of the predicted one.
+// The range in which a measured value is expected, as factors of the predicted one: lower <= median
+// <= upper, but 1 may lie outside if predictions of the class are off to one side.
 struct RangeFactors {
   double lower = 1.0;
   double median = 1.0;
@@ -162,15 +163,17 @@ class Calibration {
   static absl::StatusOr<Calibration> Create(Content content);
 
   // Returns the priors of coefficients and ranges, from data sheets and literature, which hold if
-  // nothing was calibrated. Its digest is empty.
+  // nothing was calibrated. Its digest is empty. The reference lives as long as the program.
   static const std::shared_ptr<const Calibration>& BuiltIn();
 
   // Returns the coefficients for a device family and a cluster, each of which may be empty if
   // unknown. Later layers replace earlier ones: priors, global values, priors of the family, values
-  // of the family, of the cluster, and of the family within the cluster.
+  // of the family, of the cluster, and of the family within the cluster. Values of one kind of
+  // layer are left out. O(values) time.
   Coefficients Resolve(absl::string_view device_family, absl::string_view cluster) const;
 
-  // Returns the same with `kTimeFactor` and `kActivationFactor` of one kind of layer.
+  // Returns the same with `kTimeFactor` and `kActivationFactor` of one kind of layer, which replace
+  // those of all kinds even if their scope is wider in cluster and family.
   Coefficients Resolve(absl::string_view device_family, absl::string_view cluster,
                        LayerKind layer_kind) const;
 
@@ -178,9 +181,10 @@ class Calibration {
   // `coverage`, and the bound that one exceeds with probability `risk` at most. The class is the
   // first of `WiderKeys(key)` in this calibration or, if it has none of them, in `BuiltIn()`. With
   // fewer than `kEnoughResiduals` runs, the wider of its quantiles and those of the next class are
-  // taken, and so on up to a class with enough runs or a prior; the median stays. Between the nine
-  // quantiles, and beyond them, ln(ratio) is linear in the normal score of the probability. Call
-  // them once per problem, not per plan.
+  // taken, and so on up to a class with enough runs or a prior, first in this calibration and then
+  // in `BuiltIn()`, whose classes are all priors; the median stays. Between the nine quantiles, and
+  // beyond them, ln(ratio) is linear in the normal score of the probability. Call them once per
+  // problem, not per plan.
   //
   // REQUIRES: 0 < coverage < 1; 0 < risk <= 0.5. Aborts otherwise, also for NaN.
   RangeFactors Range(const ResidualKey& key, double coverage = 0.9) const;

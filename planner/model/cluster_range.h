@@ -14,8 +14,9 @@ namespace parplan {
 // Returns the standard deviation of ln(measured / predicted) from one cluster to another: the root
 // mean square of the logarithms of the `time_factor` that clusters have in the calibration, to
 // which its prior, 10 %, is added as if it had been seen on two clusters; so it is 0.1 for a
-// calibration without clusters. Two, because factors of few clusters should move it: the published
-// calibration has seventeen, from 0.89 to 1.32.
+// calibration without clusters. Each family with a factor of its own on a cluster counts once;
+// factors of one kind of layer do not count. Two, because factors of few clusters should move it:
+// the published calibration has seventeen, from 0.89 to 1.32.
 double ClusterDeviation(const Calibration& calibration);
 
 // Returns the range that holds a measured step on `cluster` with a probability of 90 %. It is

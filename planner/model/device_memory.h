@@ -17,9 +17,9 @@ namespace parplan {
 // headroom and the reserve of its first node group.
 Bytes DeviceMemoryFor(const PlanningProblem& problem, Bytes usable);
 
-// Returns the sizes in GiB that devices are sold with, or nearly so, from 4 to 96, with the memory
-// that would be usable of each: those whose usable memory is above 0 and below
-// `problem.usable_memory()`, the largest first.
+// Returns the sizes in GiB that devices are sold with, or nearly so, from 4 to 96, each with the
+// memory that would be usable of it under the same headroom and reserve: those whose usable memory
+// is above 0 and below `problem.usable_memory()`, the largest first. Empty if there are none.
 std::vector<std::pair<int, Bytes>> SmallerDevices(const PlanningProblem& problem);
 
 }  // namespace parplan

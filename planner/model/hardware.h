@@ -91,7 +91,7 @@ struct LinkDescription {
   Seconds latency;
 
   // Returns `raw`, or the errors of `DeviceDescription::Create`, also for a latency that is not
-  // above 0; `bytes_per_second_per_node` may be 0.
+  // above 0 (`FIELD.latency_duration`); `bytes_per_second_per_node` may be 0.
   static absl::StatusOr<LinkDescription> Create(LinkDescription raw, const std::string& field);
   friend bool operator==(const LinkDescription&, const LinkDescription&) = default;
 };

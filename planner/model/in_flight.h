@@ -50,9 +50,9 @@ InFlightMoment WorstMoment(const InterleavedDevice& device, absl::Span<const Byt
                            absl::Span<const Bytes> extra, absl::Span<int64_t> counts);
 
 // Returns the most bytes the device keeps of all chunks together, and sets `counts`, unless empty,
-// at that moment. Chunks peak at different moments, so this is less than the sum of their peaks:
-// with equal chunks device 0 keeps 1 + (P - 1) / (P V) times what all its layers keep of P
-// micro-batches (Narayanan et al., SC'21, 2.2; Korthikanti et al., 4.2.3). O(V).
+// at that moment. Chunks peak at different moments, so this is at most the sum of their peaks: with
+// equal chunks device 0 keeps 1 + (P - 1) / (P V) times what all its layers keep of P micro-batches
+// (Narayanan et al., SC'21, 2.2; Korthikanti et al., 4.2.3). O(V).
 //
 //   kept, counts   [chunk], V of them
 Bytes InFlightPeak(const InterleavedDevice& device, absl::Span<const Bytes> kept,

@@ -51,12 +51,12 @@ bool HasAttention(LayerKind kind);
 struct LatentAttention {
   // Width of the compressed queries; 0 if they are not compressed.
   int query_rank = 0;
-  // Width of the compressed keys and values.
+  // Width of the compressed keys and values, at least 1.
   int key_value_rank = 0;
-  // Part of a head's width that carries the position. All heads have this part of the key in
-  // common.
+  // Part of a head's width that carries the position, from 0 to below `head_size`. All heads have
+  // this part of the key in common.
   int rotary_head_size = 0;
-  // Width of the values of one head.
+  // Width of the values of one head, at least 1.
   int value_head_size = 0;
 
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
@@ -65,18 +65,19 @@ struct LatentAttention {
 // A linear recurrence over the tokens in place of attention.
 struct StateSpace {
   StateSpaceKind kind = StateSpaceKind::kDual;
-  // Width of the recurrence's input.
+  // Width of the recurrence's input, at least 1.
   int inner_size = 0;
-  // Width of the state of one channel; for `kGatedDelta`, of a key.
+  // Width of the state of one channel; for `kGatedDelta`, of a key. At least 1.
   int state_size = 0;
-  // Heads, and groups of heads with the same projections of the state; both 0 for `kSelective`.
+  // Heads, which divide `inner_size`, and groups of heads with the same projections of the state,
+  // which divide the heads; both 0 for `kSelective`, and at least 1 otherwise.
   int head_count = 0;
   int group_count = 0;
-  // Rank of the map to time steps; 0 but for `kSelective`.
+  // Rank of the map to time steps, at least 1 for `kSelective`; 0 for the others.
   int time_step_rank = 0;
   // Tokens that the convolution before the recurrence reads, at least 1.
   int convolution_width = 0;
-  // Tokens that matrix products handle at once; 0 for `kSelective`.
+  // Tokens that matrix products handle at once; 0 for `kSelective`, and at least 1 otherwise.
   int chunk_size = 0;
 
   friend bool operator==(const StateSpace&, const StateSpace&) = default;
@@ -136,11 +137,12 @@ struct LayerDefinition {
   int vocabulary_size = 0;
   // Whether a head shares the table of the embedding.
   bool tied_embedding = false;
-  // Parameters of the layer; by default those of the sizes. An opaque layer has no default.
+  // Parameters of the layer, at most `kMaxModelParameterCount`; by default those of the sizes,
+  // without adapters. An opaque layer has no default: 0 is no parameters.
   int64_t parameter_count = 0;
-  // Number of experts that replace the feed-forward part; 0 for none. Each token passes
-  // `experts_per_token` of them, each `expert_feed_forward_size` wide, and a shared one if its size
-  // is not 0.
+  // Number of experts that replace the feed-forward part; 0 for none, and then the next members up
+  // to `expert_latent_size` are 0 as well. Each token passes `experts_per_token` of them, from 1 to
+  // all, each `expert_feed_forward_size` wide, at least 1, and a shared one if its size is not 0.
   int expert_count = 0;
   int experts_per_token = 0;
   int expert_feed_forward_size = 0;
@@ -153,7 +155,8 @@ struct LayerDefinition {
   // chunk of the sequence. At most one is not 0; 0 is no limit.
   int attention_window = 0;
   int attention_chunk_size = 0;
-  // Absent for ordinary attention; decoders alone may have it.
+  // Absent for ordinary attention; decoders alone may have it, with as many key-value heads as
+  // heads.
   std::optional<LatentAttention> latent_attention;
   // Present if and only if the kind is `kStateSpace`.
   std::optional<StateSpace> state_space;
@@ -161,23 +164,26 @@ struct LayerDefinition {
   std::optional<OpaqueLayer> opaque;
   // n for a decoder that predicts the n-th token after the next one; 0 for all other layers.
   int prediction_depth = 0;
-  // Tokens after the next one for which a head also computes logits and loss.
+  // Tokens after the next one for which a head also computes logits and loss. Both numbers are at
+  // most `kMaxFurtherTokenCount`.
   int further_token_count = 0;
-  // The weights are not trained. Each linear map of attention, and of a dense feed-forward part,
-  // has a pair of narrow trained maps beside it if the rank is not 0 (LoRA: Hu et al., arXiv
-  // 2106.09685, section 4.1).
+  // The weights are not trained; opaque layers always are. Each linear map of attention, and of a
+  // dense feed-forward part, has a pair of narrow trained maps beside it if the rank is not 0, for
+  // which the layer must be frozen (LoRA: Hu et al., arXiv 2106.09685, section 4.1). Latent
+  // attention and experts have none.
   bool frozen = false;
   int attention_adapter_rank = 0;
   int feed_forward_adapter_rank = 0;
   // Linear maps are not quantised, whatever the precision of the model, as recipes have it for the
-  // first and the last layers.
+  // first and the last layers. Only for transformer layers.
   bool wide_products = false;
 
   // Returns `raw` with defaults in place of zeros: `key_value_head_count` and `head_size` of kinds
   // with attention, and `parameter_count` of all but opaque layers. Returns INVALID_ARGUMENT
   // (SPEC_INVALID) if a rule of the messages in proto/parplan/v1/model.proto is broken: a size that
   // its kind needs is missing, one that it lacks is given, one is out of range or does not divide
-  // another. `field` names the definition in the error, for example `model.layer_definitions[2]`.
+  // another. `field` is the path of the definition, for example `model.layer_definitions[2]`; the
+  // error names the first member at fault below it.
   static absl::StatusOr<LayerDefinition> Create(LayerDefinition raw, const std::string& field);
 
   // True if the layer has experts.
@@ -196,9 +202,10 @@ bool SameLayer(const LayerDefinition& a, const LayerDefinition& b);
 
 // Returns whether `degree` tensor-parallel ranks can share a transformer layer: `degree` divides
 // its heads and key-value heads; the heads and groups, or else the inner size, of a state space;
-// the width of a feed-forward part that stands alone; or is listed, for an opaque layer. True
-// for 1, and false otherwise for tables and heads, which ranks share by other rules. REQUIRES:
-// `LayerDefinition::Create` made the layer, and `degree` is at least 1; neither is checked.
+// the width of a feed-forward part that stands alone, or of one of its experts; or is listed, for
+// an opaque layer. True for 1, and false otherwise for tables and heads, which ranks share by other
+// rules. REQUIRES: `LayerDefinition::Create` made the layer, and `degree` is at least 1; neither is
+// checked.
 bool SplitsOverTensorRanks(const LayerDefinition& layer, int64_t degree);
 
 // Returns whether the layer is a table, a head of one token, or has attention and a feed-forward

@@ -10,8 +10,9 @@ namespace parplan {
 
 // Returns the floating-point operations of matrices, attention and scans in one layer's forward
 // pass over one sample of `sequence_length` tokens (a multiply-add is two). 0 for a table lookup
-// and for an opaque layer. Only meant for ratios between sequence lengths and for splitting times
-// that were measured together.
+// and for an opaque layer. Of experts those count that a token passes; norms and adapters do not
+// count. Only meant for ratios between sequence lengths and for splitting times that were measured
+// together.
 double ForwardFlopsPerSample(const LayerDefinition& definition, int sequence_length);
 
 // Returns the part of `ForwardFlopsPerSample` that scores and their product with the values take:
@@ -35,7 +36,8 @@ struct ScanFlops {
 // vector units make. Convolutions are vector work.
 ScanFlops ScanFlopsPerToken(const StateSpace& space, int sequence_length);
 
-// Returns the number of tokens that the products of a scan handle at once; 0 for `kSelective`.
+// Returns the number of tokens that the products of a scan handle at once: `chunk_size`, or the
+// whole sequence if that is shorter; 0 for `kSelective`.
 double ScanChunk(const StateSpace& space, int sequence_length);
 
 }  // namespace parplan

@@ -34,7 +34,8 @@ inline bool HasQuantisedParameters(Precision precision, const RuntimeTraits& run
 // both orders: a tensor with one scale has one copy (Transformer Engine,
 // common/gemm/cublaslt_gemm.cu and pytorch Float8Quantizer, which make none if
 // `is_non_tn_fp8_gemm_supported`). Scales of rows, columns and blocks differ by the order, so such
-// tensors have both copies everywhere. A precision without a recipe has no such tensors.
+// tensors have both copies everywhere. A precision without a recipe has no such tensors; the result
+// is then 2 and has no meaning.
 inline int QuantisedCopyCount(Precision precision, const DeviceDescription* device) {
   const std::optional<Quantisation>& quantisation = TraitsOf(precision).quantisation;
   const bool reads_both_orders = device != nullptr && device->device_family == "blackwell";

@@ -32,10 +32,15 @@ struct ModelLayerRun {
 // A valid model. Immutable.
 class ModelSpec {
  public:
-  // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the field if a rule of model.proto is broken, or
-  // if there are more than `kMaxLayerCount` (planning_problem.h) layers. `layer_definitions` must
-  // come from `LayerDefinition::Create`, whose rules are not checked again; a definition may be in
-  // no run.
+  // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the field, for example
+  // `model.layer_runs[1].layer_count`, for a `model_id` of another form than `kModelIdRule`
+  // (model_limits.h); no definition or no run; two definitions of one id; a run of no definition or
+  // of fewer than one layer; more than `kMaxLayerCount` (planning_problem.h) layers or
+  // `kMaxModelParameterCount` parameters in all; and layers with a `prediction_depth` that do not
+  // follow all others but the head, one layer for each depth from 1 on, or a head whose
+  // `further_token_count` is not their number. `layer_definitions` must come from
+  // `LayerDefinition::Create`, whose rules are not checked again; a definition may be in no run,
+  // and runs of one definition may be adjacent.
   static absl::StatusOr<ModelSpec> Create(std::string model_id,
                                           std::vector<LayerDefinition> layer_definitions,
                                           std::vector<ModelLayerRun> layer_runs,
@@ -43,7 +48,8 @@ class ModelSpec {
 
   // A name for people and metrics, which decides nothing.
   const std::string& model_id() const { return model_id_; }
-  // The distinct layers, in no particular order; layers of one definition cost the same.
+  // The distinct layers in the order of `Create`, which need not be that of the model; layers of
+  // one definition cost the same.
   const std::vector<LayerDefinition>& layer_definitions() const { return layer_definitions_; }
   // The layers first to last; embedding and head are layers too.
   const std::vector<ModelLayerRun>& layer_runs() const { return layer_runs_; }

@@ -21,12 +21,12 @@ struct ParameterParts {
   int64_t attention = 0;
   // Matrices of dense feed-forward parts.
   int64_t feed_forward = 0;
-  // Experts, shared ones included, and routers.
+  // Experts, shared ones included, routers, and the maps to the narrow vectors of experts and back.
   int64_t experts = 0;
   // The rest of the transformer layers: norms, biases. Negative if a given `parameter_count` is
   // less than the matrices have.
   int64_t other = 0;
-  // Recurrences of state-space layers.
+  // Recurrences of state-space layers, with their projections and convolutions.
   int64_t state_space = 0;
   // Opaque layers.
   int64_t opaque = 0;
@@ -38,8 +38,9 @@ struct ParameterParts {
   friend bool operator==(const ParameterParts&, const ParameterParts&) = default;
 };
 
-// Returns the parts with their names: `embedding`, `attention`, `feed_forward`, `experts`, `other`,
-// `head`, and `state_space`, `opaque` and `prediction` if the model has any.
+// Returns the parts with their names, in this order: `embedding`, `attention`, `feed_forward`,
+// `experts`, `other`, `head`, also those that are 0, and `state_space`, `opaque` and `prediction`
+// if they are not. Names live as long as the program.
 std::vector<std::pair<absl::string_view, int64_t>> NamedParameterParts(const ParameterParts& parts);
 
 // Returns the parameters of all layers of `model` by part.

@@ -73,7 +73,8 @@ struct PipelineShape {
   int pipeline_parallel_degree = 1;
   int virtual_stage_count = 1;
   int64_t micro_batch_count = 1;
-  // `Plan::micro_batch_group_size`: 0, or one that `IsGroupSize` allows.
+  // `Plan::micro_batch_group_size`: 0, or one that `IsGroupSize` allows. Ignored unless the
+  // schedule is interleaved and there are several virtual stages.
   int64_t micro_batch_group_size = 0;
 };
 

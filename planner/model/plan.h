@@ -51,6 +51,7 @@ struct StagePlan {
 // (planner/check/plan_check.h) finds out whether it is a valid answer to a problem. Its functions
 // divide by `virtual_stage_count` and `micro_batch_count`, which must not be 0.
 struct Plan {
+  // Devices, or ranks, of the job: those of each stage times `pipeline_parallel_degree()`.
   int device_count = 0;
   // Samples of one step.
   int64_t global_batch_size = 0;
@@ -64,6 +65,7 @@ struct Plan {
   // turn (planner/model/pass_order.h): above the pipeline degree and only with several virtual
   // stages (`IsGroupSize`), or 0 for as many as the pipeline degree.
   int64_t micro_batch_group_size = 0;
+  // At least one, in the order of the model.
   std::vector<StagePlan> stages;
 
   // Returns the number of devices that a micro-batch passes one after the other: the stages divided
@@ -101,7 +103,7 @@ std::string PlanGist(const Plan& plan);
 // `pipeline_parallel_degree` keeps at once (docs/papers.md 2.3): min(P - i, m) for 1F1B, m for
 // GPipe. One stage is no pipeline: under every schedule it takes one micro-batch after the other.
 // For one stage per device; planner/model/in_flight.h has the interleaved count. Aborts if the
-// pipeline does not have the stage.
+// pipeline does not have the stage, or if a count is not above 0.
 int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree, int stage_index,
                                 int64_t micro_batch_count);
 
@@ -222,8 +224,11 @@ struct StagePrediction {
   Seconds backward;
   Seconds gradient_sync;   // exposed, once per step
   Seconds optimizer_step;  // once per step
-  Seconds send;            // to the next stage, one way; 0 for the last one
-  // Share of the step in which the stage waits, from 0 to 1.
+  // Messages to the next stage, one way; 0 for the last stage of the model. Those of all virtual
+  // stages of the device are added up.
+  Seconds send;
+  // Share of the step in which the stage waits, from 0 to 1. Time of a step outside the layers is
+  // no waiting.
   double idle_ratio = 0.0;
   // Micro-batches whose activations the device keeps in its first virtual stage before the backward
   // pass that needs most memory; without virtual stages the most it ever keeps.
@@ -250,6 +255,8 @@ struct Prediction {
   Bytes peak_memory_upper;
   // Description of the class of predictions from which the ranges come.
   std::string range_basis;
+  // [position of the device in the pipeline]; `Plan::pipeline_parallel_degree()` entries, and so
+  // fewer than `Plan::stages` if devices have several stages.
   std::vector<StagePrediction> stages;
   Bottleneck bottleneck = Bottleneck::kCompute;
   // The bottleneck in one sentence, with numbers.

@@ -36,9 +36,11 @@ struct PlanningRules {
   double memory_headroom_ratio = 0.0;
   // The largest degree that plans may have; 0 stands for the devices of one node.
   int max_tensor_parallel_degree = 0;
-  // The largest degree that plans may have; 0 stands for no limit.
+  // The largest degree that plans may have; 0 stands for the number of layers, which no degree
+  // exceeds.
   int max_pipeline_parallel_degree = 0;
-  // The micro-batches of a step; 0 means that the search chooses.
+  // The micro-batches of a step, which divide the batch; 0 means that the search chooses. If
+  // batches are searched, those that it does not divide have no plans.
   int64_t micro_batch_count = 0;
   // A schedule that `dimensions` and `target` allow. If absent, planners that search schedules may
   // use any schedule of the space, the others use 1F1B.
@@ -53,7 +55,7 @@ struct PlanningRules {
   // one.
   int64_t smallest_global_batch_size = 0;
   int64_t global_batch_size_step = 1;
-  // Number of distinct plans wanted, at least 1.
+  // Number of distinct plans wanted, from 1 to `kMaxTopPlanCount`.
   int top_plan_count = 1;
   // Whether the front of step time and memory is wanted too.
   bool wants_memory_front = false;
@@ -76,7 +78,8 @@ struct PlanningRules {
   // Whether missing measurements may be extrapolated from others or estimated from data sheets.
   // Otherwise they are an error (`CostModel::Create`).
   bool allow_estimates = false;
-  // The program that will train. `PlanningProblem` puts `TraitsOn` of the devices in its place.
+  // The program that will train. `PlanningProblem` puts `TraitsOn` of the first group's devices in
+  // its place.
   RuntimeTraits runtime;
   // Greatest accepted probability that measured memory exceeds the device's, in
   // (0, 0.5].
@@ -84,7 +87,8 @@ struct PlanningRules {
   friend bool operator==(const PlanningRules&, const PlanningRules&) = default;
 };
 
-// The largest problem a planner accepts; `GetCapabilities` reports it.
+// The largest problem a planner accepts; `GetCapabilities` reports it. `kMaxBatchSizeCount` bounds
+// the batches from `smallest_global_batch_size` on.
 inline constexpr int kMaxLayerCount = 16384;
 inline constexpr int kMaxDeviceCount = 262144;
 inline constexpr int64_t kMaxGlobalBatchSize = int64_t{1} << 30;
@@ -119,9 +123,10 @@ class PlanningProblem {
   // empty range of batches, a micro-batch count that does not divide the only batch, a schedule
   // outside space or target, a rule out of its range, a size over its limit, or a precision whose
   // products a device with a data sheet does not multiply. Returns FAILED_PRECONDITION
-  // (PROFILE_MISSING) if a group's profile is of another device kind or node size.
-  // `CostModel::Create` finds out whether its points suffice. REQUIRES: `model` and `topology` are
-  // not null; `knowledge` has no more groups than `topology`. Aborts otherwise.
+  // (PROFILE_MISSING) if a group's profile is of another device kind or node size, which `missing0`
+  // of the metadata describes. `CostModel::Create` finds out whether its points suffice. REQUIRES:
+  // `model` and `topology` are not null; `knowledge` has no more groups than `topology`. Aborts
+  // otherwise.
   static absl::StatusOr<PlanningProblem> Create(std::shared_ptr<const ModelSpec> model,
                                                 std::shared_ptr<const Topology> topology,
                                                 Knowledge knowledge, int64_t global_batch_size,
@@ -154,8 +159,8 @@ class PlanningProblem {
   // Returns `rules().dimensions` without those that the target, `allow_recompute` or
   // `allow_sharded_data_parallel` exclude.
   DimensionSet dimensions() const;
-  // The rules of `Create`, with `runtime` replaced by its traits on the devices; valid as long as
-  // this problem.
+  // The rules of `Create`, with `runtime` replaced by its traits on the devices of the first group;
+  // valid as long as this problem.
   const PlanningRules& rules() const { return rules_; }
 
   // The devices of all groups.

@@ -24,7 +24,8 @@ struct SearchProgress {
   // number of micro-batches and schedule are one candidate.
   int64_t done_candidate_count = 0;
   int64_t total_candidate_count = 0;
-  // The best step time so far; absent until there is a plan.
+  // The step time of the best plan so far; for the planners that minimise memory, the shortest of
+  // any plan that fits so far. Absent until there is a plan.
   std::optional<Seconds> incumbent;
   // Proved lower bound (`SearchSummary::bound`), so far. If batches are searched too, it holds for
   // the batch of the incumbent.
@@ -116,9 +117,11 @@ struct NothingFits {
   bool memory_is_proved = true;
   // A plan that fits in `smallest_usable_memory`, if the planner kept one.
   std::optional<Plan> smallest_plan;
-  // The fewest devices, in whole nodes of the same kind, with which the same planner finds a plan;
-  // for every smaller number it is proved that nothing fits. Absent if up to `kMaxNodesTried` more
-  // nodes are not enough, or the planner did not look.
+  // The fewest devices, in whole nodes of the same kind, with which the same planner finds a plan,
+  // which may be fewer than the problem has, because other numbers divide otherwise; for every
+  // smaller number it is proved that nothing fits. Absent if up to `kMaxNodesTried` more nodes are
+  // not enough, if a limit or missing measurements ended the search for it, or if the planner did
+  // not look.
   std::optional<int> smallest_device_count;
   SearchSummary search;
 };

@@ -90,7 +90,7 @@ struct PrecisionTraits {
   StorageFormat storage;
   // Operands of attention and of all matrix products that are not quantised.
   ComputeFormat compute;
-  // Weights that the optimizer updates, and its moments.
+  // Weights that the optimizer updates, and its moments unless `RuntimeTraits::moment_bytes` is 2.
   StorageFormat accumulation;
   // Activations and parameters in messages. Gradients travel as the runtime says.
   StorageFormat communication;

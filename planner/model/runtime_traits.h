@@ -97,7 +97,8 @@ struct RuntimeTraits {
   // Products add weight gradients to the buffer themselves.
   bool fused_gradient_accumulation = true;
 
-  // Bytes of one element of the buffer in which gradients are summed up: 2 or 4.
+  // Bytes of one element of the buffer in which gradients are summed up: 2 or 4. Under fp32 it is 4
+  // whatever this says, and so are the bytes of messages below.
   int gradient_bytes = 2;
   // The optimizer makes fp32 copies of 16-bit gradients before it steps.
   bool widens_gradients_in_step = false;
@@ -173,7 +174,8 @@ struct RuntimeTraits {
   // because the router's weights apply to what comes back. Otherwise these weights apply within the
   // experts, before their last product, and only tokens in the experts' order are kept.
   bool keeps_exchanged_tokens = true;
-  // Fused attention multiplies operands of 8 bits. Only with precisions that quantise.
+  // Fused attention multiplies operands of 8 bits. Only with precisions that quantise, and on
+  // devices that multiply such operands.
   bool quantised_attention = false;
   // Weights of linear maps exist quantised only, beside 32-bit ones in the optimizer, with recipes
   // that have such parameters (`Quantisation::has_parameters`); otherwise 16-bit weights exist in
@@ -188,8 +190,9 @@ struct RuntimeTraits {
   bool sums_loss = false;
   // Tensor-parallel ranks hold all of an embedding's table unless a head shares it.
   bool whole_untied_tables = false;
-  // Approximate size of the messages in which gradients are exchanged. 0 stands for one message per
-  // layer.
+  // Approximate size of the messages in which layers that shard neither gradients nor parameters
+  // exchange gradients and gather parameters. 0 stands for one message per layer, which the other
+  // layers have in any case.
   Bytes gradient_bucket;
 
   // Logits are widened to 32 bits before the loss.
@@ -202,7 +205,7 @@ struct RuntimeTraits {
   // The host waits for every kernel (CUDA_LAUNCH_BLOCKING=1).
   bool blocking_launches = false;
   // Host time per kernel of a forward pass, which Python modules launch, divided by that of a
-  // backward pass, which the library's C++ launches.
+  // backward pass, which the library's C++ launches. Only with `eager`.
   double forward_launch_ratio = 4.0;
   // Each tensor-parallel rank sends its part of a pipeline message; the receivers
   // gather the parts (Narayanan et al., SC'21, section 4.1).
@@ -217,7 +220,8 @@ struct RuntimeTraits {
   bool attention_output_copied = false;
   // Bytes per logit when the loss needs the most memory: 6 for fp32 softmax and 16-bit gradient in
   // place (Megatron Core), 10 for 16-bit logits, fp32 logits and their exponentials, 12 for
-  // logarithms of probabilities and the gradients of these and of logits, in fp32 (PyTorch).
+  // logarithms of probabilities and the gradients of these and of logits, in fp32 (PyTorch). Only
+  // with `fp32_logits`; without it these are two elements of the model's storage format.
   int loss_bytes_per_logit = 6;
   // Profiles of this runtime measure what autograd saves for the backward pass, logarithms of
   // probabilities included: gradients inside a layer and those of the loss come in addition.

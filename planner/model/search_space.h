@@ -73,10 +73,11 @@ class DimensionSet {
   // Returns `all`, `none`, or the names joined by commas in the order of the enum; if few are
   // missing, `all,-gpipe,-context`.
   std::string ToString() const;
-  // Reads the output of `ToString`, and any list of names from left to right. The first entry may
-  // be `all` or `none`; a list that begins with `-` starts from `all`. `+name` and `name` add a
-  // dimension, `-name` removes it. Returns INVALID_ARGUMENT (SPEC_INVALID) for an unknown name, as
-  // which an empty text counts; the error names `field`, the name and those that exist.
+  // Reads the output of `ToString`, and any list of names from left to right, without spaces. The
+  // first entry may be `all` or `none`, from which the list then starts; a list that begins with
+  // `-` starts from `all`, any other from `none`. `+name` and `name` add a dimension, `-name`
+  // removes it; a name may come twice. Returns INVALID_ARGUMENT (SPEC_INVALID) for an unknown name,
+  // as which an empty text counts; the error names `field`, the name and those that exist.
   static absl::StatusOr<DimensionSet> Parse(absl::string_view text, absl::string_view field);
 
  private:
@@ -122,6 +123,7 @@ struct TargetLimits {
   absl::string_view name;
   // The runtime (planner/model/runtime_traits.h) that predicts plans of questions that name none.
   absl::string_view runtime_id;
+  // The dimensions that may vary in plans for the target.
   DimensionSet dimensions;
   // All degrees are powers of two.
   bool only_powers_of_two = false;

@@ -72,7 +72,9 @@ struct Strategy {
   int tensor_parallel_degree = 1;
   int data_parallel_degree = 1;
   RankOrder rank_order = RankOrder::kTensorInnermost;
+  // Data- and context-parallel ranks share the states; `kNone` if both degrees are 1.
   ShardingLevel sharding_level = ShardingLevel::kNone;
+  // `kNone` for layers that are no transformer layers (`IsTransformer`).
   RecomputeLevel recompute_level = RecomputeLevel::kNone;
   // Megatron's sequence parallelism; only with tensor_parallel_degree > 1.
   bool sequence_parallel = false;
@@ -94,7 +96,8 @@ struct Strategy {
   // Number of ranks that share the matrices of each expert where it is not tensor_parallel_degree,
   // which 0 stands for (Megatron-LM's `--expert-tensor-parallel-size`). These ranks are neighbours,
   // beside them those that share the experts, and then those that have the same ones. Only for
-  // layers with experts, and with tensor parallelism only with sequence parallelism.
+  // layers with experts, with `kTensorInnermost`, and with tensor parallelism only with sequence
+  // parallelism; divides the ranks of the stage and the width of an expert.
   int expert_tensor_parallel_degree = 0;
   // Number of neighbouring context-parallel ranks that exchange tokens for heads inside a ring of
   // such groups (Megatron-LM's `a2a+p2p`): with `kRing` a divisor of context_parallel_degree below

@@ -9,7 +9,8 @@
 
 namespace parplan {
 
-// Returns whether the last layer reads the table of an embedding.
+// Returns whether the last layer is a head with `tied_embedding`. That the model has an embedding
+// of the same vocabulary size is not looked at.
 bool HasTiedTable(const ModelSpec& model);
 
 // Returns whether layers of the definition hold that table: tied heads, and embeddings of the same

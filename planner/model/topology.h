@@ -41,7 +41,7 @@ struct NodeGroup {
   // At least 1.
   int devices_per_node = 0;
   // Memory of one device, above 0, and the part of it that jobs may not use, such as that of other
-  // processes.
+  // processes: at least 0 and below `device_memory`.
   Bytes device_memory;
   Bytes reserved_memory;
 
@@ -54,7 +54,8 @@ struct NodeGroup {
 
 // One level of the interconnect. A topology has them from the fastest to the slowest.
 struct LinkTier {
-  // For example `nvlink`, `pcie`, `switch`, `fabric`.
+  // For example `nvlink`, `pcie`, `switch`, `fabric`: unique, with the letters of
+  // `NodeGroup::node_group_id`.
   std::string tier_id;
   // Number of devices that reach each other within this tier: 8 for NVLink in a node of 8 devices.
   // At least 1, and larger for each further tier; the last one reaches all devices.
@@ -68,7 +69,10 @@ class Topology {
  public:
   // Returns INVALID_ARGUMENT (SPEC_INVALID) naming the field, for example
   // `topology.node_groups[0].devices_per_node`, if a rule of proto/parplan/v1/topology.proto is
-  // broken.
+  // broken: those that the members above and the accessors below state, no group or tier, two nodes
+  // of one name in the whole topology, names for some groups only, more devices than an `int`
+  // counts, or a `fabric_id` of more than 63 characters. Whether a library has that fabric is not
+  // checked.
   static absl::StatusOr<Topology> Create(std::string cluster, std::vector<NodeGroup> node_groups,
                                          std::vector<LinkTier> link_tiers,
                                          std::string fabric_id = "");

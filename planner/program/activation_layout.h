@@ -43,8 +43,8 @@ struct GridPlace {
   int data = 0;
   friend bool operator==(const GridPlace&, const GridPlace&) = default;
 };
-// Return the coordinates of `rank_in_stage`, from 0 to strategy.rank_count() - 1, and the rank at
-// coordinates.
+// Return the coordinates of `rank_in_stage`, from 0 to strategy.rank_count() - 1, and the rank in
+// the stage at coordinates, which are each from 0 to below their degree. Neither is checked.
 GridPlace PlaceOfRank(const Strategy& strategy, int rank_in_stage);
 int RankOfPlace(const Strategy& strategy, const GridPlace& place);
 
@@ -55,10 +55,13 @@ int RankOfPlace(const Strategy& strategy, const GridPlace& place);
 // all of it. Immutable.
 class ActivationLayout {
  public:
+  // Makes a layout without rows, of a stage that is rank 0 alone.
   ActivationLayout() = default;
-  // Makes a layout. REQUIRES: the data-parallel degree divides the samples, the context-parallel
-  // degree (twice that if ranks have two pieces) the tokens, and with sequence parallelism the
-  // tensor-parallel degree the tokens left to a rank; nothing checks it.
+  // Makes the layout of a micro-batch of `sample_count` samples over the whole stage, of
+  // `token_count` tokens each, on the stage's ranks from `first_rank` of the job on. REQUIRES: the
+  // data-parallel degree divides the samples, the context-parallel degree (twice that if ranks have
+  // two pieces) the tokens, and with sequence parallelism the tensor-parallel degree the tokens
+  // left to a rank; nothing checks it.
   ActivationLayout(int first_rank, const Strategy& strategy, int64_t sample_count,
                    int64_t token_count);
 
@@ -73,23 +76,25 @@ class ActivationLayout {
   // sample, and tokens lie in the order of `TokensOf`, so that a gather along the tokens writes one
   // piece per rank.
   Interval SamplesOf(int rank) const;
-  // Returns the tokens of `rank`: one or two intervals, in order.
+  // Returns the tokens of `rank`: one or two intervals, ascending, that do not touch.
   std::vector<Interval> TokensOf(int rank) const;
   // Returns the number of rows that each rank holds.
   int64_t RowCount() const;
   // Return the number of tokens of a sample that each rank holds, and of samples.
   int64_t TokensPerSample() const;
   int64_t SampleCount() const { return sample_count_ / strategy_.data_parallel_degree; }
-  // Returns the index in memory of a row. REQUIRES: `rank` holds it; aborts for a token that it
-  // does not hold.
+  // Returns the index of a row among those that the rank holds, from 0, in the order of memory.
+  // `sample` and `token` are counted within the micro-batch. REQUIRES: `rank` holds both; aborts
+  // for a token that it does not hold, and does not check the sample.
   int64_t RowOf(int rank, int64_t sample, int64_t token) const;
 
-  // Lists all ranks with the same rows as `rank`, itself included, in order.
+  // Lists all ranks of the job with the same rows as `rank`, itself included, ascending.
   std::vector<int> HoldersLike(int rank) const;
   // Returns the coordinates of a rank of the stage.
   GridPlace PlaceOf(int rank) const { return PlaceOfRank(strategy_, rank - first_rank_); }
 
-  // Returns whether every rank holds the same rows in both layouts.
+  // Returns whether both are of the same ranks, samples and tokens and every rank holds the same
+  // rows in both. O(ranks) time.
   bool IsSameAs(const ActivationLayout& other) const;
 
  private:

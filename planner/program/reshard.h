@@ -21,7 +21,7 @@ struct Transfer {
 };
 
 // The part of one rank in the movement. Blocks from one rank to another have the same order in the
-// lists of both.
+// lists of both. Sends ascend by peer; several blocks of one peer may follow each other.
 struct ReshardProgram {
   std::vector<Transfer> sends;
   std::vector<Transfer> receives;
