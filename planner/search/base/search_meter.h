@@ -29,7 +29,8 @@ class SearchMeter {
   explicit SearchMeter(const SearchControl& control) : control_(control) {}
 
   // Counts `count` expanded states and asks `should_stop` every `kStatesBetweenQuestions` states.
-  // Returns false if the search must end.
+  // Returns false if the search must end: as soon as more than `max_state_count` are counted
+  // (unless that is 0), or `should_stop` said so.
   bool Expand(int64_t count) {
     expanded_ += count;
     if (limit_ != SearchLimit::kNone) return false;
@@ -61,7 +62,8 @@ class SearchMeter {
     return [this](int64_t operations) { return Work(operations); };
   }
 
-  // Ends the search for the reason that ended a part of it on another meter.
+  // Ends the search for the reason that ended a part of it on another meter. Without effect if it
+  // has ended before, or for `kNone`.
   void Stop(SearchLimit limit) {
     if (limit_ == SearchLimit::kNone) limit_ = limit;
   }
