@@ -71,8 +71,9 @@ class GraphSearch {
                                                 std::optional<double> cap_bytes = std::nullopt);
 
   // Minimises time under a cap on the peak of live memory. With a cap it solves without it first;
-  // if that choice exceeds the cap, up to ten more solves look for one to start from. A limit that
-  // ends one of these leaves no answer.
+  // if that choice exceeds the cap, up to ten more solves look for one to start from. Unless the
+  // first choice fits, a limit other than `SolveLimits::max_node_count` that ends any of these
+  // solves leaves no answer.
   std::optional<GraphAnswer> SolveLeastTime(std::optional<double> cap_bytes = std::nullopt);
 
   // Returns whether a limit other than `SolveLimits::max_node_count` ended some solve.

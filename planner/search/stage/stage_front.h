@@ -60,7 +60,7 @@ struct StageQuestion {
   bool ignores_sync = false;
   // Times already reached, if only the sum of forward and backward counts; choices that are no
   // faster are not wanted. Ignored unless passes are joined, no option has a synchronisation, and
-  // there is one cut, which weighs `forward` alone.
+  // there is one cut, which weighs `forward` and not `sync`.
   std::vector<KnownTime> known;
   // Share of an ignored synchronisation that is added to joined passes. In a pipeline of one stage,
   // whose step is a sum, the full share loses nothing.
