@@ -71,8 +71,8 @@ enum class EmptyStages { kRefused, kAllowed };
 // Returns the facts of `plan`, from which `PlanOf` makes `plan` again. Every other plan is
 // INVALID_ARGUMENT (SPEC_INVALID) with field and reason, the layer if it is about one, and
 // `program`:
-//   - models that `RequireDecoderModel` refuses, and plans for another number of layers or with
-//     layers in another order;
+//   - models that `RequireDecoderModel` refuses, and plans for another number of layers, with
+//     layers in another order, or in other runs than `StagePlan` asks for;
 //   - GPipe; no stages;
 //   - a `virtual_stage_count` that does not divide the stages; one above 1 with degree 1 or under
 //     another schedule than interleaved 1F1B; interleaved 1F1B with a count of 1;

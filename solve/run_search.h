@@ -79,7 +79,8 @@ struct FinishedSearch {
 
 // Runs `planner_name` on `problem` through `planner`, then checks whatever it answered: a plan with
 // its alternatives, and "nothing fits" as well. Blocks until the search ends. Safe to call from
-// several threads at once, also with the same helpers.
+// several threads at once, also with the same helpers. `planner` must not be empty; every thread
+// that searches reads `clock`.
 FinishedSearch RunSearch(const PlannerFunction& planner, const PlanningProblem& problem,
                          const std::string& planner_name, const SearchLimits& limits,
                          const SearchSetup& setup, const Clock& clock);
