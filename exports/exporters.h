@@ -16,6 +16,7 @@
 
 namespace parplan {
 
+// A row of the table: a program and the function that writes its files.
 struct PlanExporter {
   // The name in flags and requests.
   absl::string_view target;

@@ -23,8 +23,10 @@ using SearchFunction = std::function<absl::StatusOr<PlanningResult>(const Planni
 // Returns the row of `planner`, searching for one plan even if the rules of `problem` ask for
 // several or for a memory front. Rules that only other planners take (the ILP's alpha, a
 // partitioner, granules) are back at their defaults (`RulesForOnePlan`, planner/find_plan.h), so
-// that they refuse nothing. A planner that has no plan of its kind, whatever the memory
-// (`HasNoCandidates`), gives a row with its name alone. Other errors of `search` are returned.
+// that they refuse nothing. "Nothing fits" and a search that a limit ended are rows as well
+// (`ComparisonToProto`, proto/wire/comparison_wire.h); a planner that has no plan of its kind,
+// whatever the memory (`HasNoCandidates`), gives a row with its name alone. Other errors of
+// `search` are returned.
 absl::StatusOr<v1::PlannerComparison> ComparePlanner(const PlanningProblem& problem,
                                                      const std::string& planner,
                                                      const SearchFunction& search);

@@ -44,7 +44,8 @@ struct SearchLimits {
   absl::Duration time_limit = absl::InfiniteDuration();
   // States expanded, after about which the search ends; 0 means no limit.
   int64_t max_state_count = 0;
-  // See `SearchControl::wanted_gap_ratio`.
+  // The gap, from 0 to 1, at which `exact` may end (`SearchControl::wanted_gap_ratio`); if absent,
+  // it looks for a proof in one round. Other planners ignore it.
   std::optional<double> wanted_gap_ratio;
 };
 

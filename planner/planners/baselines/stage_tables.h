@@ -63,7 +63,7 @@ class StageTables {
   // [definition] ascending by strategy; empty for a definition that no layer of the model has.
   const std::vector<std::vector<TableEntry>>& entries() const { return entries_; }
 
-  // Returns the number of micro-batches in flight on a stage, counted from 0.
+  // Returns the number of micro-batches in flight on stage `stage_index`; stages count from 0.
   int64_t InFlight(int stage_index) const;
   // Returns the objective of a whole step: every micro-batch, and synchronisation.
   StageObjective WholeStep() const { return {static_cast<double>(micro_batch_count_), 1.0}; }

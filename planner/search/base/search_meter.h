@@ -70,7 +70,8 @@ class SearchMeter {
 
   // Returns the control of a part of the search that may expand at most `limit` states, and no more
   // than this search may still expand, but at least one. REQUIRES: limit >= 1, since 0 would be no
-  // limit; nothing checks it. The caller keeps the control as long as the meter of the part.
+  // limit; nothing checks it. Its other members are those of this search. The caller keeps the
+  // control as long as the meter of the part.
   SearchControl PartOf(int64_t limit) const {
     SearchControl control = control_;
     if (control_.max_state_count > 0) {
