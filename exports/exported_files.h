@@ -35,8 +35,8 @@ struct ExportFacts {
 // PARPLAN_GRADIENT_ACCUMULATION_STEPS (micro-batches of a step).
 std::string CommonVariables(const UniformPlan& plan);
 // Returns the same of any plan. Replicas are those of the first layer, which reads the samples; the
-// division by their number rounds down. REQUIRES, unchecked: there is a first stage, and it has a
-// layer.
+// division by their number rounds down. REQUIRES, unchecked: there is a first stage, it has a
+// layer, and neither the micro-batches nor the data-parallel degree of that layer is 0.
 std::string CommonVariables(const Plan& plan);
 
 }  // namespace parplan

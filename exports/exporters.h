@@ -16,6 +16,7 @@
 
 namespace parplan {
 
+// A row of the table: a program and the function that writes its files.
 struct PlanExporter {
   // The name in flags and requests.
   absl::string_view target;
@@ -38,22 +39,23 @@ struct PlanExporter {
 absl::Span<const PlanExporter> AllExporters();
 
 // Returns the exporter of that target, a row of `AllExporters`. INVALID_ARGUMENT (SPEC_INVALID)
-// that names `field` and lists the targets if there is none.
+// that names `field` and lists the targets if there is none; names are compared with their case,
+// and an empty one is unknown.
 absl::StatusOr<const PlanExporter*> FindExporter(absl::string_view target, absl::string_view field);
 
 // Returns the targets in the order of `AllExporters`.
 std::vector<std::string> ExportTargets();
 
 // Returns what `ExportPlan` must know beside plan and model. An empty `runtime_id`, that of plans
-// of before runtimes had names, stands for parplan's own. INVALID_ARGUMENT (PAYLOAD_MALFORMED) for
-// a runtime that this release does not know. `plan_name` may be empty.
+// of before runtimes had names, stands for parplan's own. INVALID_ARGUMENT (PAYLOAD_MALFORMED) that
+// names `runtime_id` for a runtime that this release does not know. `plan_name` may be empty.
 absl::StatusOr<ExportFacts> ExportFactsOf(absl::string_view runtime_id,
                                           absl::string_view plan_name);
 
-// Returns the files of `plan` for the program of `exporter`, a row of the table. INVALID_ARGUMENT
-// (SPEC_INVALID) with the field if the layers of the plan are not those of `model` in their order,
-// if its precision quantises matrices (FP8, FP4), if it has frozen layers, or if the exporter
-// refuses the plan.
+// Returns the files of `plan` for the program of `exporter`, a row of the table, in the order in
+// which `PlanExporter::write` gives them. INVALID_ARGUMENT (SPEC_INVALID) with the field if the
+// plan does not hold every layer of `model` once, in their order, if its precision quantises
+// matrices (FP8, FP4), if it has frozen layers, or if the exporter refuses the plan.
 absl::StatusOr<std::vector<ExportedFile>> ExportPlan(const PlanExporter& exporter, const Plan& plan,
                                                      const ModelSpec& model,
                                                      const ExportFacts& facts);

@@ -31,7 +31,9 @@ namespace parplan {
 // a plain ring nor Ulysses, tensor parallelism beside Ulysses in one layer.
 absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpec& model);
 
-// Returns the README.txt, which says how Galvatron is started with the file.
+// Returns the README.txt, which says how Galvatron is started with the file, by the name that
+// `ExportPlan` (exporters.h) gives it: `galvatron_config.json`. REQUIRES, unchecked:
+// `ExportGalvatronPlan` accepts `plan`.
 std::string GalvatronReadme(const Plan& plan, const ExportFacts& facts);
 
 }  // namespace parplan

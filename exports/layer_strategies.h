@@ -23,10 +23,11 @@ struct LayerStrategies {
 LayerStrategies LayerStrategiesOf(const Plan& plan);
 
 // Returns the stages of a plan with these layers, `rank_count` ranks each: stage i is on the ranks
-// from `rank_count` times (i modulo `pipeline_parallel_degree`) on. `LayerStrategiesOf` gives the
-// layers again. O(layers). REQUIRES: `pipeline_parallel_degree` and the counts are positive, and
-// these add up to the strategies, which are as many as the layers of `model`. Aborts if the counts
-// add up to more layers than `model` has; the rest is not checked.
+// from `rank_count` times (i modulo `pipeline_parallel_degree`) on. Neighbouring layers of one
+// definition and strategy are one run (`AppendLayer`, planner/model/stage_layers.h).
+// `LayerStrategiesOf` gives the layers again. O(layers). REQUIRES: `pipeline_parallel_degree` and
+// the counts are positive, and these add up to the strategies, which are as many as the layers of
+// `model`. Aborts if the counts add up to more layers than `model` has; the rest is not checked.
 std::vector<StagePlan> StagesOf(const LayerStrategies& layers, const ModelSpec& model,
                                 int pipeline_parallel_degree, int rank_count);
 

@@ -1,9 +1,10 @@
 // The text of Megatron-LM's --pipeline-model-parallel-layout.
 //
-// Stages are separated by `|`; each letter is a layer: E the embedding, t a transformer layer, m
-// a layer of multi-token prediction, L the loss. `x*n` repeats a letter, `(...)*n` a text;
-// parentheses do not nest, and commas mean nothing. Stage v P + p is virtual stage v of pipeline
-// rank p, as in `Plan::stages`. Source: PipelineParallelLayerLayout.parse_str_to_list of
+// Stages are separated by `|`; each letter is a layer: E the embedding, t a transformer layer, m a
+// layer of multi-token prediction, L the loss. `x*n` repeats a letter or a `|`, `(...)*n` a text, n
+// times, and with an n of 0 leaves it out; parentheses do not nest, and commas mean nothing. Blanks
+// are not allowed. Stage v P + p is virtual stage v of pipeline rank p, as in `Plan::stages`.
+// Source: PipelineParallelLayerLayout.parse_str_to_list of
 // megatron/core/transformer/pipeline_parallel_layer_layout.py, megatron-core 0.16.1.
 //
 //   ParseMegatronLayout("Et*2|(t|)*2,L")  // {"Ett", "t", "t", "L"}

@@ -30,7 +30,8 @@ class MegatronArguments {
   void Add(absl::string_view name, const Value& value) {
     lines_.push_back(absl::StrCat("--", name, "=", value));
   }
-  // Adds an argument of several values, which `lines` holds one a line.
+  // Adds an argument of several values, which `lines` holds one a line, without a line feed at its
+  // end.
   void AddList(absl::string_view name, absl::string_view lines) {
     Add(name);
     lines_.emplace_back(lines);
@@ -39,7 +40,7 @@ class MegatronArguments {
   void AddIf(bool condition, absl::string_view name) {
     if (condition) Add(name);
   }
-  // Returns all lines, each ended by a line feed.
+  // Returns all lines in the order in which they were added, each ended by a line feed.
   std::string Text() const { return absl::StrCat(absl::StrJoin(lines_, "\n"), "\n"); }
 
  private:
@@ -49,7 +50,7 @@ class MegatronArguments {
 // The decoder layers of a model in the words of Megatron-LM.
 struct MegatronModel {
   // The first decoder layer, the first one without experts and the first one with them; the latter
-  // two are null if there is no such layer.
+  // two are null if there is no such layer. Layers for further tokens do not count here.
   const LayerDefinition* any = nullptr;
   const LayerDefinition* dense = nullptr;
   const LayerDefinition* with_experts = nullptr;
@@ -57,7 +58,8 @@ struct MegatronModel {
   // and a window.
   std::vector<bool> has_experts;
   std::vector<bool> has_window;
-  // Tokens of the windows; 0 without any.
+  // Tokens of the windows, all of one size; 0 without any. A window that is no shorter than the
+  // sequence is none.
   int window = 0;
 };
 
@@ -65,11 +67,12 @@ struct MegatronModel {
 // more than experts and windows, have no feed-forward part, have windows of several sizes or attend
 // within chunks; for layers of further tokens that are unlike the last layer before them; and for
 // further tokens if only some layers have windows. REQUIRES, unchecked: `RequireDecoderModel`
-// (exports/uniform_plan.h) is OK for the model. The result points into `model`.
+// (exports/uniform_plan.h) is OK for the model. The result points into `model`, which must outlive
+// it.
 absl::StatusOr<MegatronModel> MegatronModelOf(const ModelSpec& model);
 
-// Adds the arguments of the model, its precision and its optimizer. A precision other than bf16 and
-// fp16 has no argument. `layers` is that of `MegatronModelOf(model)`.
+// Appends the arguments of the model, its precision and its optimizer to `arguments`. A precision
+// other than bf16 and fp16 has no argument. `layers` is that of `MegatronModelOf(model)`.
 void AddMegatronModel(const ModelSpec& model, const MegatronModel& layers,
                       MegatronArguments* arguments);
 
@@ -78,7 +81,8 @@ void AddMegatronModel(const ModelSpec& model, const MegatronModel& layers,
 std::vector<std::string> MegatronStages(const UniformPlan& plan, const ModelSpec& model);
 
 // Checks that all layers for further tokens are in one stage, and that no later virtual stage is on
-// its device. INVALID_ARGUMENT (SPEC_INVALID) otherwise.
+// its device; a model without such layers passes. INVALID_ARGUMENT (SPEC_INVALID) otherwise, which
+// names the first stage that breaks this (`stages[2]`, from 0).
 absl::Status CheckFurtherTokens(const UniformPlan& plan, const ModelSpec& model);
 
 }  // namespace parplan

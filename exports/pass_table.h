@@ -26,7 +26,8 @@ namespace parplan {
 // Name of the table among exported files.
 inline constexpr char kPassTableName[] = "schedule.csv";
 
-// Returns the parameters on which the order of passes of `plan` depends.
+// Returns the parameters on which the order of passes of `plan` depends. REQUIRES, unchecked: the
+// `virtual_stage_count` of `plan` is not 0.
 PipelineShape PipelineShapeOf(const Plan& plan);
 
 // Returns the table of a schedule, each line ended by a line feed. O(passes of all devices).
@@ -36,7 +37,9 @@ std::string FormatPassTable(const PipelineShape& shape);
 // Checks that `text` is the table of `shape`; blanks around cells, empty cells, which stand for
 // waiting, empty lines and the kind of line ends do not matter. INVALID_ARGUMENT (SPEC_INVALID)
 // with `file_name`, and line and cell of the first difference; both count from 1, lines without the
-// empty ones, cells with them. If lines are missing at the end, it names the file alone.
+// empty ones, cells with them. A line that ends too early, or that is beyond the devices of the
+// pipeline, is named without a cell; if lines are missing at the end, the file is named alone.
+// REQUIRES: `shape` as in `FormatPassTable`; aborts otherwise.
 absl::Status CheckPassTable(absl::string_view text, absl::string_view file_name,
                             const PipelineShape& shape);
 

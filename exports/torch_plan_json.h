@@ -35,19 +35,22 @@ absl::string_view TorchPlanFormatName(TorchPlanFormat format);
 
 // Facts of such a file that are of the runtime, not of the plan.
 struct TorchPlanTraits {
-  // Bytes of an element of the messages that reduce gradients: 2 or 4.
+  // Bytes of an element of the messages that reduce gradients. 4 is written as `float32`, 2 as the
+  // type of the model, which is `float32` too if its precision is fp32. Only `parplan.fsdp2` has
+  // it.
   int reduction_bytes = 4;
   SelectiveRecompute selective_recompute = SelectiveRecompute::kAttention;
 };
 
-// Returns `plan` in that format. REQUIRES, unchecked: `CheckFsdp2Plan` or `CheckTorchPipelining`
-// (torch_plan_export.h), whichever is of the format, accepts it. O(layers).
+// Returns `plan` in that format. Layers with equal strategies share one element of `strategies`,
+// whose order is that of their first layers. REQUIRES, unchecked: `CheckFsdp2Plan` or
+// `CheckTorchPipelining` (torch_plan_export.h), whichever is of the format, accepts it. O(layers).
 nlohmann::ordered_json TorchPlanJson(TorchPlanFormat format, const Plan& plan,
                                      const ModelSpec& model, const TorchPlanTraits& traits);
 
 // Returns one strategy as an element of the list `strategies`. REQUIRES, unchecked: it is one of a
-// plan that `CheckTorchPlan` (torch_plan.h) accepts; what no such plan has is written as something
-// else.
+// plan that `CheckTorchPlan` (torch_plan.h) accepts without `may_gather`; what no such plan has is
+// written as something else (keys and values gathered as `all_to_all`).
 nlohmann::ordered_json TorchStrategyJson(const Strategy& strategy,
                                          SelectiveRecompute selective_recompute);
 

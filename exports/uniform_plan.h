@@ -17,31 +17,36 @@
 namespace parplan {
 
 // The facts of such a plan. Embedding and head have the degrees and the sharding of the decoder
-// layers and are never recomputed. The expert-parallel degree of layers without experts is 1.
+// layers and are never recomputed. The expert-parallel degree of layers without experts is 1, and
+// they have no tensor degree of experts. The schedule is not kept: it is interleaved 1F1B with
+// several virtual stages a device, and 1F1B otherwise.
 struct UniformPlan {
   // The fields of `Plan` (planner/model/plan.h) with these names.
   int device_count = 0;
   int64_t global_batch_size = 0;
   int64_t micro_batch_count = 1;
   int virtual_stage_count = 1;
-  // The field of `Plan` with this name.
+  // The field of `Plan` with this name: 0 for groups of as many micro-batches as the pipeline has
+  // devices.
   int64_t micro_batch_group_size = 0;
   // Layers of each stage with embedding and head, in the order of the model. The first and the last
   // are above 0; a 0 between them is a stage that only hands on what it receives.
   std::vector<int> stage_layer_counts;
-  // The strategy of a decoder layer; its expert-parallel degree is that of the layers with experts,
-  // 1 if the model has none.
+  // The strategy of a decoder layer; its expert-parallel degree and its tensor degree of experts
+  // are those of the layers with experts, 1 and 0 if the model has none.
   Strategy strategy;
   // Used if `strategy` recomputes whole layers. 0: every decoder layer is recomputed. Above 0: so
-  // many decoder layers at the beginning of each stage; layers that predict further tokens
-  // are counted with them, and are not recomputed then.
+  // many decoder layers at the beginning of each stage (virtual stages one by one), or all of a
+  // stage that has fewer; layers that predict further tokens are counted with them, and are not
+  // recomputed then.
   int recomputed_layer_count = 0;
 
   int pipeline_parallel_degree() const {
     return static_cast<int>(stage_layer_counts.size()) / virtual_stage_count;
   }
   // Returns the samples of one micro-batch on one data-parallel replica, which is what these
-  // programs call micro-batch size.
+  // programs call micro-batch size. Exact for the facts of `UniformPlanOf`; both divisions round
+  // down otherwise.
   int64_t micro_batch_size_per_rank() const {
     return global_batch_size / micro_batch_count / strategy.data_parallel_degree;
   }
@@ -66,12 +71,13 @@ enum class EmptyStages { kRefused, kAllowed };
 // Returns the facts of `plan`, from which `PlanOf` makes `plan` again. Every other plan is
 // INVALID_ARGUMENT (SPEC_INVALID) with field and reason, the layer if it is about one, and
 // `program`:
-//   - models that `RequireDecoderModel` refuses, and plans for another number of layers or with
-//     layers in another order;
+//   - models that `RequireDecoderModel` refuses, and plans for another number of layers, with
+//     layers in another order, or in other runs than `StagePlan` asks for;
 //   - GPipe; no stages;
 //   - a `virtual_stage_count` that does not divide the stages; one above 1 with degree 1 or under
 //     another schedule than interleaved 1F1B; interleaved 1F1B with a count of 1;
-//   - groups of micro-batches that `IsGroupSize` (planner/model/pass_order.h) does not allow;
+//   - a `micro_batch_group_size` other than 0 without virtual stages, one that is no larger than
+//     the pipeline degree, and one that `IsGroupSize` (planner/model/pass_order.h) does not allow;
 //   - stages of unequal ranks, of ranks out of order, or of other ranks than the degrees multiply
 //     to; a first or last stage without layers, and other stages without unless `empty_stages`
 //     allows them;
@@ -87,7 +93,8 @@ absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& mod
                                           absl::string_view program,
                                           EmptyStages empty_stages = EmptyStages::kRefused);
 
-// Returns the plan with these facts. REQUIRES: `RequireDecoderModel(model, ...)` is OK;
+// Returns the plan with these facts, whose stage i begins at rank (i modulo the pipeline degree)
+// times the ranks of `strategy`. REQUIRES: `RequireDecoderModel(model, ...)` is OK;
 // `stage_layer_counts` are not negative and add up to the layers of `model`, and
 // `virtual_stage_count` divides their number. Aborts if the counts add up to more layers; the rest
 // is not checked.

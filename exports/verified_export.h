@@ -14,9 +14,10 @@
 namespace parplan {
 
 // Returns the files of the plan for the program of `exporter`. `model` needs no signature of its
-// own, since the plan has its digest. INVALID_ARGUMENT: PAYLOAD_MALFORMED if the payload is not a
-// plan or names a runtime that this release does not know; SPEC_INVALID if the plan was made for
-// another model, or `ExportPlan` (exporters.h) refuses it.
+// own, since the plan has its digest. README.txt names the plan and the runtime of the payload.
+// INVALID_ARGUMENT: PAYLOAD_MALFORMED if the payload is not a plan or names a runtime that this
+// release does not know; SPEC_INVALID if the plan was made for another model, or `ExportPlan`
+// (exporters.h) refuses it.
 absl::StatusOr<std::vector<ExportedFile>> ExportVerifiedPlan(const PlanExporter& exporter,
                                                              const VerifiedPlan& verified,
                                                              const ModelSpec& model);

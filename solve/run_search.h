@@ -42,9 +42,10 @@ struct SearchLimits {
   // Wall time from the call of `RunSearch`. A value of 0 or below ends the search at its first
   // look at the clock.
   absl::Duration time_limit = absl::InfiniteDuration();
-  // States expanded; 0 means no limit.
+  // States expanded, after about which the search ends; 0 means no limit.
   int64_t max_state_count = 0;
-  // See `SearchControl::wanted_gap_ratio`.
+  // The gap, from 0 to 1, at which `exact` may end (`SearchControl::wanted_gap_ratio`); if absent,
+  // it looks for a proof in one round. Other planners ignore it.
   std::optional<double> wanted_gap_ratio;
 };
 
@@ -53,10 +54,11 @@ struct SearchSetup {
   // Ends the search as the time limit does once it returns true. Called often, on every thread that
   // searches, by several at once.
   std::function<bool()> should_stop;
-  // Receives the state of the search now and then, on the thread that called `RunSearch`.
+  // Receives the state of the search now and then, on the thread that called `RunSearch`, which
+  // waits for it. Before a first plan its gap is 1 and it has no incumbent.
   std::function<void(const v1::SearchProgress&)> on_progress;
-  // Threads that search beside the calling one; not owned, null for none. The result does not
-  // depend on them.
+  // Threads that search beside the calling one; not owned, and used during the call alone. Null for
+  // none. The result does not depend on them.
   WorkerThreads* helpers = nullptr;
 };
 
@@ -78,7 +80,8 @@ struct FinishedSearch {
 
 // Runs `planner_name` on `problem` through `planner`, then checks whatever it answered: a plan with
 // its alternatives, and "nothing fits" as well. Blocks until the search ends. Safe to call from
-// several threads at once, also with the same helpers.
+// several threads at once, also with the same helpers. `planner` must not be empty; every thread
+// that searches reads `clock`.
 FinishedSearch RunSearch(const PlannerFunction& planner, const PlanningProblem& problem,
                          const std::string& planner_name, const SearchLimits& limits,
                          const SearchSetup& setup, const Clock& clock);
@@ -93,9 +96,10 @@ const SearchSummary& SummaryOf(const PlanningResult& result);
 bool IsComplete(const SearchSummary& summary);
 
 // Returns FAILED_PRECONDITION (NO_FEASIBLE_PLAN) with the smallest device memory that would suffice
-// and, if the planner looked for it, the smallest number of devices. Both are in the metadata too,
+// and, if the planner proved it, the smallest number of such devices. Both are in the metadata too,
 // memory in bytes: `smallestDeviceMemoryBytes`, `usableMemoryBytes` (what a device of `problem`
-// has), `memoryIsProved` (`true` or `false`), `smallestDeviceCount`.
+// has), `memoryIsProved` (`true` or `false`: whether less memory is proved not to do),
+// `smallestDeviceCount` (absent if it is not known).
 absl::Status NothingFitsError(const PlanningProblem& problem, absl::string_view planner_name,
                               const NothingFits& nothing);
 

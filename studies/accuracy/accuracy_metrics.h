@@ -77,7 +77,8 @@ struct AccuracyFigures {
   // Number of runs that failed for lack of memory, and of those among them that are refused.
   int oom_total = 0;
   int oom_refused = 0;
-  // The same of runs that failed for reasons which the source does not say.
+  // The same of all runs that gave no figure (`AccuracyRow::failed`), for lack of memory or another
+  // reason.
   int failed_total = 0;
   int failed_refused = 0;
   // Share of the runs known not to have run out of memory that are refused nevertheless.
@@ -104,7 +105,8 @@ struct JobGroup {
 // Fewest plans of a job that are compared with each other: two would have a rank correlation of 1
 // or -1 alone.
 inline constexpr int kMinGroupPlans = 3;
-// Groups the rows with a measured step, by source and then job; jobs with fewer plans are left out.
+// Groups the rows with a measured step, by source and then job; jobs with fewer than
+// `kMinGroupPlans` different plans are left out.
 std::vector<JobGroup> GroupsOf(absl::Span<const AccuracyRow> rows);
 
 // Figures over several groups.
@@ -133,7 +135,8 @@ struct SourceAccuracy {
 // Rows of a source that a report shows. Not measured.
 inline constexpr int kWorstCount = 5;
 
-// The contents of a report. Pointers are into `rows`.
+// The contents of a report. Pointers are into `rows`, also after the summary was moved; it cannot
+// be copied.
 struct AccuracySummary {
   std::vector<AccuracyRow> rows;
   std::vector<SkippedRun> skipped;
@@ -153,9 +156,10 @@ struct AccuracySummary {
 AccuracySummary Summarise(std::vector<AccuracyRow> rows, std::vector<SkippedRun> skipped,
                           std::string calibration_id);
 
-// Predicts the runs of `sources`, or all if it is empty, with `predict`, which is called once a run
-// and is not empty. A run without a question or prediction joins the skipped ones with the reason.
-// A source of `sources` without rows is in no part of the summary.
+// Predicts the runs of `sources`, or all if it is empty, with `predict`, which is not empty and is
+// called once for each run that has a question (`QuestionOf`, run_problem.h), in their order. A run
+// without a question or prediction joins the skipped ones with the reason. A source of `sources`
+// without rows is in no part of the summary.
 AccuracySummary Evaluate(const PublishedRuns& runs, const std::vector<std::string>& sources,
                          const RunPredictor& predict, std::string calibration_id);
 

@@ -35,7 +35,8 @@ struct SkipReason {
   int count = 0;
   std::string example;
 };
-// Returns the reasons of all skipped rows, by source.
+// Returns the reasons of all skipped rows, by source and then by text; the example is the first row
+// of `AccuracySummary::skipped` with the reason.
 std::vector<SkipReason> SkipReasons(const AccuracySummary& summary);
 
 }  // namespace parplan::accuracy

@@ -17,8 +17,8 @@ namespace parplan::oracle {
 // step, the last one is the rest. They add up to the whole difference, and an item may be negative
 // or 0. Their sizes depend on the order, which is fixed; every kind has its item.
 //
-//   said         step that the engine predicts for `plan`
-//   ours         the same plan in our terms, with as many stages (not checked)
+//   said         step that the engine predicts for `plan` ours         the same plan in our terms,
+//   with as many stages (not checked); its schedule and micro-batches are those of the simulation
 //   prediction   prediction of `ours`
 std::vector<Difference> ModelDifferences(const EngineModel& model, const EnginePlan& plan,
                                          Seconds said, const Plan& ours,

@@ -29,7 +29,8 @@ struct OracleOptions {
   int64_t max_state_count = 0;
   // Null stands for `PublishedCalibration`.
   std::shared_ptr<const Calibration> calibration;
-  // Returns seconds of a steady clock. If empty, searches are not timed and have no time limit.
+  // Returns seconds of a steady clock; called on the thread of `CompareOracle`. If empty, searches
+  // are not timed and have no time limit.
   std::function<double()> now;
   // Whether to search the whole space too, and not only the one that the engine searched.
   bool wants_whole_space = true;
@@ -72,7 +73,8 @@ struct EngineVerdict {
 struct OurVerdict {
   // Name of the question for people.
   std::string what;
-  // Absent if nothing fits.
+  // Absent if there is no plan: nothing fits, the planner refused the question, or a limit ended
+  // the search before any was found.
   std::optional<PlanFound> found;
   // Memory of a device that the plan might use.
   Bytes usable_memory;
@@ -108,8 +110,8 @@ struct OracleComparison {
 absl::StatusOr<OracleComparison> CompareOracle(const OracleCase& oracle,
                                                const OracleOptions& options);
 
-// Return the comparisons as text for people, one block for each case and a table of all; and as one
-// JSON object.
+// Return the comparisons as text for people, one block for each case in their order; and as one
+// JSON object, whose list `cases` has them.
 std::string ComparisonsText(const std::vector<OracleComparison>& comparisons);
 std::string ComparisonsJson(const std::vector<OracleComparison>& comparisons);
 

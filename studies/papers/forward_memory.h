@@ -52,7 +52,8 @@ ForwardMemoryRow ForwardMemoryRowOf(Family family, int layer_count);
 // slower than the program with decoupling, which is the run of the largest value. Ends with the
 // first plan that reaches `enough`; 0 if nothing fits.
 //
-// REQUIRES, unchecked: the rules of `problem` have one stage and a number of micro-batches.
+// REQUIRES, unchecked: the rules of `problem` have one stage and a number of micro-batches, which
+// divides its batch. Aborts if `CostModel::Create` refuses it.
 double RateWithoutDecoupling(const PlanningProblem& problem, double enough);
 
 }  // namespace parplan::papers

@@ -66,14 +66,16 @@ struct GridCell {
   // Returns whether `kBmwAlone` is slower than the optimum by more than `kLost`.
   bool MethodLoses() const { return !optimum_gist.empty(); }
   // Returns who has the fastest plan known of the tree: `kTreeOptimum`; or another planner, all of
-  // whose plans are in the tree, where a limit ended the proof before a plan as fast was found.
+  // whose plans are in the tree, if its plan is faster by more than `kLost`, because a limit ended
+  // the proof before.
   std::string OptimumPlanner() const;
   // Returns the rate of that planner; 0 if no plan is known.
   double OptimumRate() const;
   // Returns by how much a faster plan may still be faster than that: 0 where it is proved, 1 where
   // no plan is known or nothing is proved.
   double UnprovedShare() const;
-  // Returns the planner with the highest rate of some; empty if none has a plan.
+  // Returns the planner with the highest rate of some, the first of equal ones; empty if none has a
+  // plan.
   std::string BestOf(const std::vector<std::string>& planners) const;
 };
 

@@ -13,10 +13,13 @@
 namespace parplan::papers {
 
 // Returns the page as Markdown; every figure and every verdict in it comes from `results`.
+// REQUIRES, unchecked, here and below: rows are as the functions of this folder make them, with an
+// answer of each planner and a rate of each setting.
 std::string PapersPage(const PapersResults& results);
 
 // Returns the pictures that the page shows: name of the file in docs/images, and its SVG. A picture
-// without results is left out.
+// without results is left out. Aborts for a timed search of no seconds, which has no place on a
+// logarithmic axis, and for more than six planners in one picture.
 std::vector<std::pair<std::string, std::string>> PapersPictures(const PapersResults& results);
 
 }  // namespace parplan::papers

@@ -68,8 +68,9 @@ inline constexpr int kWholeRunSeconds = 120;
 // Returns the file: one JSON object, a line for each row.
 std::string ResultsJson(const PapersResults& results);
 
-// Reads the file. INVALID_ARGUMENT (SPEC_INVALID) naming `results` if it is not what `ResultsJson`
-// writes.
+// Reads the file. INVALID_ARGUMENT (SPEC_INVALID) naming `results` if it is no JSON, or a member
+// that `ResultsJson` writes is missing or of another type. Other members are ignored, and the
+// lengths of lists in rows are not checked.
 absl::StatusOr<PapersResults> ParseResults(absl::string_view text);
 
 }  // namespace parplan::papers

@@ -42,8 +42,8 @@ struct PipelineRow {
 // Returns the question without tensor parallelism and sharding.
 PlanningProblem PipelinesAlone(const PlanningProblem& problem);
 
-// Plans a question (`PipelinesAlone` of it) with each of these planners. Aborts for a question
-// without a plan or that no planner takes; those of `PipelineQuestions` have plans.
+// Plans a question (`PipelinesAlone` of it) with each of these planners. Aborts for a question that
+// one of them does not take; a rate is 0 where nothing fits.
 PipelineRow PipelineRowOf(const GridQuestion& question);
 
 // Lists the questions: T5-512/4 and Swin-Huge, whose layers are unlike, with 32 layers, every

@@ -44,7 +44,8 @@ struct WalkRow {
   int most_partitions = 0;
   bool has_most_partitions = false;
   // [limit of `kPartitionLimits`] the step of the fastest plan of the walks' first partitions,
-  // under the last of `kStateLimitLogs`; then that of all.
+  // beside which the end at balanced time is always looked at, under the last of `kStateLimitLogs`;
+  // then that of all.
   std::vector<double> steps_by_partitions;
   // [limit of `kStateLimitLogs`] the step of the fastest plan, and the processor seconds of all
   // walks, two digits.

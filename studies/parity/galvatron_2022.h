@@ -103,7 +103,7 @@ struct Galvatron2022LayerCost {
 // no all-reduce, or `layer` no activation, of the kind that the strategy needs. REQUIRES: the
 // pipeline degree and `micro_batch_count` are at least 1; the strategy has neither recomputation
 // nor sequence parallelism, and shards either the parameters or nothing, since the program of 2022
-// knew no others; aborts otherwise.
+// knew no others; aborts otherwise. Context and expert parallelism are not looked at.
 absl::StatusOr<Galvatron2022LayerCost> CostOfLayerIn2022(
     const Galvatron2022Hardware& hardware, const Galvatron2022Model& model,
     const Galvatron2022Layer& layer, int pipeline_parallel_degree, const Strategy& strategy,

@@ -67,9 +67,10 @@ struct Plan2022 {
 };
 
 // Returns, for each budget in MB (2^20 bytes) per device, the plan with the most samples a second,
-// the first of equal ones; absent if a batch of 8 does not fit. All budgets are answered from the
-// tables of the largest. Returns FAILED_PRECONDITION (PROFILE_MISSING) if a strategy of the
-// sub-space needs a measurement that `question` lacks.
+// the first of equal ones; absent if a batch of 8 does not fit, or the sub-space has no strategy
+// for so many devices. Budgets may be in any order. All budgets are answered from the tables of the
+// largest. Returns FAILED_PRECONDITION (PROFILE_MISSING) if a strategy of the sub-space needs a
+// measurement that `question` lacks.
 //
 // The eight sub-spaces and four budgets of BERT-Huge-32 take a second.
 absl::StatusOr<std::vector<std::optional<Plan2022>>> Search2022(const Question2022& question,

@@ -36,8 +36,9 @@ struct ModelOf2022 {
 };
 
 // Reads all models of a file in its order, on the hardware named. Returns INVALID_ARGUMENT
-// (PROFILE_INVALID) with the field that is absent, of another type or out of range; `constants` if
-// the text is not JSON.
+// (PROFILE_INVALID) with the field that is absent, of another type or out of range (numbers are
+// above 0 and at most 10^9, counts whole and at most 65,536); `constants` if the text is no JSON
+// object.
 //
 // The name of a model begins with its family, which decides three things that the program of 2022
 // had for each model. Under data parallelism each layer of `bert` takes 100/24 ms more, each of
@@ -67,7 +68,8 @@ struct PredictionOf2022 {
 
 // Reads the cells, models and budgets in the order of the file, sub-spaces in that of
 // kSubspaces2022; other sub-spaces are ignored. Returns INVALID_ARGUMENT (PROFILE_INVALID) with the
-// field that is absent, of another type or out of range.
+// field that is absent, of another type or out of range; here too it is `constants` if the text is
+// no JSON object.
 absl::StatusOr<std::vector<PredictionOf2022>> ParsePredictionsOf2022(absl::string_view text);
 
 }  // namespace parplan

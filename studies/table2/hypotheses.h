@@ -85,8 +85,8 @@ inline constexpr double kLeastMb = 1.0;
 void Judge(const PublishedTable& table, Hypothesis& hypothesis);
 
 // Returns the yardstick, which knows neither planners nor devices: for each model the median of its
-// memories in the table. Only its memories and errors have a meaning. A hypothesis that is further
-// off explains nothing of the table but sizes.
+// memories in the table, which must have a row, here and below (unchecked). Only its memories and
+// errors have a meaning. A hypothesis that is further off explains nothing of the table but sizes.
 Hypothesis YardstickOf(const PublishedTable& table);
 
 // Batches tried, as global batches and for each device.

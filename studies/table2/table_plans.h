@@ -69,9 +69,10 @@ struct TableMemory {
 // `min-memory-ilp`.
 absl::string_view PlannerOf(Column column);
 
-// Returns the question of a row: one node, one stage, one micro-batch. INVALID_ARGUMENT
-// (SPEC_INVALID) if `device` is not in the library or the model not in the table, and the errors of
-// `ModelSpec::Create`, `Topology::Create` and `PlanningProblem::Create`.
+// Returns the question of a row: one node, one stage, one micro-batch, no context parallelism.
+// INVALID_ARGUMENT (SPEC_INVALID) if `device` is not in the library (naming `--device`) or the
+// model not in the table (`model`), and the errors of `ModelSpec::Create`, `Topology::Create` and
+// `PlanningProblem::Create`.
 absl::StatusOr<PlanningProblem> ProblemOf(const RowSetting& setting, Column column);
 
 // Returns the memory of the plan of the column's planner. Returns the errors of `ProblemOf`,

@@ -41,7 +41,8 @@ std::optional<SearchSpace> SpaceOfBaseline(absl::string_view name, const Plannin
 UniformGrid MegatronGrid();
 
 // Returns the grid of `fsdp-best`: no pipeline, parameters or gradients of all layers sharded over
-// all devices; any number of micro-batches, any recomputation, and experts spread by any degree.
+// all devices (a single device shards nothing); any number of micro-batches, any recomputation, and
+// experts spread by any degree.
 UniformGrid FsdpGrid();
 
 // Degrees of the fixed three-dimensional baseline.

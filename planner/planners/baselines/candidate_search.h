@@ -18,10 +18,12 @@ namespace parplan {
 
 // The outcome of one candidate.
 struct CandidateOutcome {
-  // Least usable memory of a device with which some plan of the candidate fits, as far as the
-  // tables show.
+  // Least usable memory of a device with which some plan of the candidate fits: as far as the
+  // tables show, or, if nothing fits by them or a plan of theirs did not fit after all, as
+  // predicted for the plan whose stages hold the least.
   Bytes smallest_usable_memory;
-  // Lower bound of the step of its plans; infinite if none fits. Absent if nothing was proved.
+  // Lower bound of the step of its plans; infinite if none fits. Absent if nothing was proved, as
+  // always with several stages of which some plan fits by the tables.
   std::optional<Seconds> proved_bound;
 };
 
@@ -29,9 +31,10 @@ struct CandidateOutcome {
 // by memory and greedily by memory, and as balanced by time as memory allows; then moves layers
 // between stages (partition_moves.h). Each stage is solved by itself for all its work in a step,
 // which is the step time if there is one stage; with several, other weights of synchronisation are
-// tried too. Replaces `best`, which may be empty and is a plan of the same problem, if a plan is
-// better. Counts states on `meter`, and tries less once that has stopped. REQUIRES: `tables` are of
-// `problem` and `costs`, which is not checked, and `tables.usable()`; aborts otherwise.
+// tried too. Replaces `best`, which may be empty and is a plan of the same problem, if a plan fits
+// and is better (`IsBetterPlan`). Counts states on `meter`, and tries less once that has stopped.
+// REQUIRES: `tables` are of `problem` and `costs`, which is not checked, and `tables.usable()`;
+// aborts otherwise.
 CandidateOutcome SearchCandidate(const PlanningProblem& problem, const CostModel& costs,
                                  const StageTables& tables, SearchMeter& meter,
                                  std::optional<PredictedPlan>& best);

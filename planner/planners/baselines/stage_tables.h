@@ -63,7 +63,7 @@ class StageTables {
   // [definition] ascending by strategy; empty for a definition that no layer of the model has.
   const std::vector<std::vector<TableEntry>>& entries() const { return entries_; }
 
-  // Returns the number of micro-batches in flight on a stage.
+  // Returns the number of micro-batches in flight on stage `stage_index`; stages count from 0.
   int64_t InFlight(int stage_index) const;
   // Returns the objective of a whole step: every micro-batch, and synchronisation.
   StageObjective WholeStep() const { return {static_cast<double>(micro_batch_count_), 1.0}; }
@@ -76,13 +76,16 @@ class StageTables {
   static Bytes Kept(const TableEntry& entry, int64_t in_flight);
 
   // Returns the choices of stage `stage_index`, counted from 0, if it has the `layer_count` layers
-  // from `first_layer` on. Kinds are the definitions that occur, in order of first occurrence.
+  // from `first_layer` on. Kinds are the definitions that occur, in order of first occurrence, and
+  // the options of a kind are the `entries()` of its definition in their order, so that indices are
+  // the same. Layouts are those of all definitions of the model.
   StageChoices ChoicesOfStage(int first_layer, int layer_count, int stage_index,
                               const StageObjective& objective) const;
   // Returns [kind] the definition of each kind of such a stage.
   std::vector<int> DefinitionsOfStage(int first_layer, int layer_count) const;
 
-  // Returns the least memory of every stage and definition, for stage_balance.h.
+  // Returns the least memory of every stage and definition, for stage_balance.h, whose kinds of
+  // layers are the definitions.
   LeastMemory LeastMemoryOfStages() const;
   // Returns [layer] the least `Time` of its strategies under `objective`.
   std::vector<Seconds> FastestLayerTimes(const StageObjective& objective) const;

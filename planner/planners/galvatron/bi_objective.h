@@ -90,8 +90,9 @@ enum class WalkEnd {
 //              so that a caller may keep the solved stages for `on_step`. `time_balanced` is solved
 //              a second time if it comes of adjusting.
 //
-// All three are called on this thread, and an `AdjustmentStep` is valid until `on_step` returns.
-// REQUIRES, unchecked: both partitions have the same number of stages and the same sum.
+// All three are called on this thread and must not be empty, and an `AdjustmentStep` is valid until
+// `on_step` returns. REQUIRES, unchecked: both partitions have the same number of stages and the
+// same sum.
 WalkEnd AdjustPartitions(const Partition& memory_balanced, const Partition& time_balanced,
                          const std::function<Bytes(const Partition&)>& memory_of,
                          const std::function<std::optional<StageFigures>(const Partition&)>& solve,

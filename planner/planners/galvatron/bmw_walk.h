@@ -43,11 +43,12 @@ Partition EvenUnits(const GalvatronTables& tables);
 inline constexpr int64_t kMaxWalkStates = int64_t{1} << 23;
 
 // Walks under each measure that differs and has a partition, and calls `on_step` with each
-// partition and, if all its stages fit, their solutions [stage], which live as long as `stages`.
-// Ends if `on_step` returns false. After `max_state_count` states in all nothing is adjusted any
-// more; both ends of each walk are still visited. Calls `on_end`, if it is given, behind the last
-// step of each walk. Both are called on this thread. REQUIRES: at least two stages, which is not
-// checked.
+// partition and, if all its stages fit, their solutions [stage], which live as long as `stages`. If
+// one does not fit (the step has no figures), the list means nothing. Ends if `on_step` returns
+// false. After `max_state_count` states in all nothing is adjusted any more (`WalkEnd::kStopped`);
+// both ends of each walk are still visited. Calls `on_end`, if it is given, behind the last step of
+// each walk, also of one that `on_step` ended. Both are called on this thread. REQUIRES: at least
+// two stages, which is not checked.
 void WalkPartitions(const GalvatronTables& tables, GalvatronStages& stages,
                     const std::function<bool(MemoryMeasure, const AdjustmentStep&,
                                              const std::vector<const GalvatronStage*>&)>& on_step,
@@ -81,8 +82,10 @@ struct ExplainedWalk {
 
 // Returns the walks of `galvatron-bmw` for the batch, pipeline degree and micro-batch count of
 // `plan`; none if it has one stage, the dimensions lack `uneven-stages`, or some layer has no
-// strategy. `control` limits the work, and `max_state_count` that of the walks with one table of
-// strategies.
+// strategy. `control` limits the work, of which it counts the states from 0 on, and
+// `max_state_count` that of the walks with one table of strategies; `on_progress` is not called.
+// Walks without recomputation come first. REQUIRES, unchecked: `plan` has one stage a device, its
+// pipeline degree divides the devices of `problem`, and its micro-batch count its batch.
 std::vector<ExplainedWalk> ExplainWalks(const PlanningProblem& problem, const CostModel& costs,
                                         const Plan& plan, const SearchControl& control,
                                         int64_t max_state_count = kMaxWalkStates);

@@ -63,13 +63,15 @@ class GalvatronMethodSearch {
                         const StrategySpace& space, GalvatronTableCache& tables,
                         GalvatronMethod method, SearchMeter& meter);
 
-  // Lists the candidates, regardless of memory: those of the pipeline degrees and schedules that
-  // the method has. To be called once, before all below, which is not checked: without it there are
-  // none.
+  // Lists the candidates, regardless of memory: those of the pipeline degrees that the method has,
+  // under the schedule of the rules or, if they name none, `kDefaultSchedule`. Some are missing if
+  // the meter stops. To be called once, before all below, which is not checked: without it there
+  // are none.
   void List();
 
   // Searches all candidates and replaces `best` by each better plan; returns whether there was one.
-  // Calls `on_candidate` before each.
+  // Calls `on_candidate`, which must not be empty, before each, also before those whose bound
+  // excludes them.
   bool Run(std::optional<PredictedPlan>& best, const std::function<void()>& on_candidate);
   // Searches as if devices had the memory of `smaller`, which differs from the problem in nothing
   // else and has no more of it, and replaces `best` by each faster plan; returns whether there was
@@ -85,7 +87,8 @@ class GalvatronMethodSearch {
   // Returns a lower bound of the least usable memory with which the method finds a plan;
   // `Bytes::Max()` without candidates.
   Bytes LeastUsableMemory();
-  // Returns a lower bound of the step of the method's plans with a batch; infinite if it has none.
+  // Returns a lower bound of the step, `CostModel::step_overhead` included, of the listed
+  // candidates' plans with a batch; infinite if there are none.
   Seconds LowerBound(int64_t global_batch_size) const;
 
  private:

@@ -28,14 +28,16 @@ enum class GalvatronVariant {
 // an answer is never worse than that of a baseline, of a variant before it, or without
 // recomputation.
 //
-// Answers `NothingFits` (`kOptimal`, which is proved for these methods and baselines; other plans
-// may need less than its memory), `StoppedEmpty` if a limit ended the search without a plan, else
-// `PlanFound`, without alternatives whatever the rules want: `kFeasible` with `kMethod`, or with
-// the limit that ended it, and a bound of the plans of these methods and baselines.
-// `PlanFound::notes` has the partitioner, what found the plan, a coarser unit of memory and fused
-// layers where the rules have them and, for `kGalvatronBmw`, alpha_t and alpha_m of both ends and
-// the answer. Returns nothing if no pipeline degree has a strategy for every layer, or the schedule
-// of the rules has several stages per device.
+// Searches on the calling thread alone. Answers `NothingFits` (`kOptimal`, which is proved for
+// these methods and baselines; other plans may need less than its memory), `StoppedEmpty` if a
+// limit ended the search without a plan, or that for the smallest memory, else `PlanFound`, without
+// alternatives whatever the rules want: `kFeasible` with `kMethod`, or with the limit that ended
+// it, and a bound of the plans of these methods and baselines. `PlanFound::notes` has the
+// partitioner, what found the plan, a coarser unit of memory and fused layers where the rules have
+// them and, for `kGalvatronBmw`, alpha_t and alpha_m of both ends and the answer, for which the
+// walks of the answer are made again with a count of states of their own. Returns nothing if no
+// pipeline degree has a strategy for every layer, or the schedule of the rules has several stages
+// per device.
 std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
                                               const CostModel& costs, GalvatronVariant variant,
                                               const SearchControl& control);

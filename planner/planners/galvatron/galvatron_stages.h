@@ -49,16 +49,18 @@ class GalvatronStages {
 
   // Solves a stage. The programme runs on what is kept from forward to backward, for the whole
   // budget; then the budget is lowered until transient memory fits as well (the downward scan,
-  // docs/papers.md 2.2). Returns null if nothing fits or the meter ended it. The result lives as
-  // long as this object.
+  // docs/papers.md 2.2). Returns null if nothing fits or the meter ended it, and then again for an
+  // equal stage. The result lives as long as this object. Units and stages count from 0. REQUIRES:
+  // at least one unit; aborts otherwise.
   const GalvatronStage* Solve(int first_unit, int unit_count, int stage_index);
 
   // Returns [unit] the least bytes any option keeps in this stage.
   std::vector<Bytes> LeastKept(int stage_index) const;
-  // Returns the same in the form of stage_balance.h, over the options that recompute nothing unless
-  // `with_recompute`.
+  // Returns the same in the form of stage_balance.h, where layers are units and their kinds those
+  // of `GalvatronTables::kinds`, over the options that recompute nothing unless `with_recompute`.
   LeastMemory LeastMemoryOfStages(bool with_recompute = true) const;
-  // Returns, in the same form, what the fastest option keeps, the smaller one of two equally fast.
+  // Returns, in the same form, what the fastest option within each cap of transient memory keeps,
+  // the smaller one of two equally fast.
   LeastMemory MemoryAtFastest() const;
   // Returns a lower bound of the peak of any assignment of the stage.
   Bytes LeastPeak(int first_unit, int unit_count, int stage_index) const;

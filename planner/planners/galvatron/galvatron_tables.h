@@ -48,7 +48,7 @@ struct GalvatronKind {
   // [layer of the unit]
   std::vector<int> definitions;
   bool has_transformer = false;
-  // Ascending by strategy.
+  // Ascending by the strategy that leads the unit.
   std::vector<GalvatronOption> options;
   // [from * layout_count + to] time to move into a unit of this kind, per micro-batch. Only entries
   // whose `to` is the layout of one of the `options` have a meaning.
@@ -59,9 +59,9 @@ struct GalvatronKind {
 // was made from.
 class GalvatronTables {
  public:
-  // Lists the strategies of `space` that the tree has: tensor and data parallelism in either order,
-  // all parameters sharded or none, and, if `with_recompute`, whole layers recomputed or none
-  // (docs/papers.md 1.1, 2.1).
+  // Lists the strategies of `space`, which `costs` prices, that the tree has: tensor and data
+  // parallelism in either order, all parameters sharded or none, and, if `with_recompute`, whole
+  // layers recomputed or none (docs/papers.md 1.1, 2.1).
   GalvatronTables(const StrategySpace& space, const CostModel& costs, int pipeline_parallel_degree,
                   int64_t micro_batch_size, bool with_recompute);
 

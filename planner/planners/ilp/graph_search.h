@@ -57,6 +57,7 @@ class GraphSearch {
 
   // Minimises (5), memory + alpha * time, in bytes, with alpha in bytes per second; memory is on
   // nodes as well as edges (docs/papers.md 3.1). 0 means memory alone; a large alpha means time.
+  // REQUIRES, unchecked: alpha >= 0.
   //
   // This and the following solves return nothing if no choice is within the cap, or if a limit
   // ended the solve before any was found.
@@ -69,7 +70,10 @@ class GraphSearch {
   std::optional<GraphAnswer> SolveLexicographic(double slack = 0.0,
                                                 std::optional<double> cap_bytes = std::nullopt);
 
-  // Minimises time under a cap on the peak of live memory.
+  // Minimises time under a cap on the peak of live memory. With a cap it solves without it first;
+  // if that choice exceeds the cap, up to ten more solves look for one to start from. Unless the
+  // first choice fits, a limit other than `SolveLimits::max_node_count` that ends any of these
+  // solves leaves no answer.
   std::optional<GraphAnswer> SolveLeastTime(std::optional<double> cap_bytes = std::nullopt);
 
   // Returns whether a limit other than `SolveLimits::max_node_count` ended some solve.

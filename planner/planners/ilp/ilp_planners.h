@@ -1,8 +1,9 @@
 // Planners that choose operator by operator with an integer programme. `IlpSearches` hands them to
 // `FindPlan`. They search on the calling thread and keep no reference, except that
 // `SearchMinMemoryIlp` runs part of its search on the threads of `SearchControl::parallel_for`, if
-// that is set. REQUIRES: every layer has the usual parts (`HasUsualParts`), which `FindPlan`
-// checks; they abort otherwise.
+// that is set. Alternatives are the next best of the plans that they met and that fit, as many as
+// the rules want; there is no memory front and no bound. REQUIRES: every layer has the usual parts
+// (`HasUsualParts`), which `FindPlan` checks; they abort otherwise.
 
 #ifndef PARPLAN_PLANNER_PLANNERS_ILP_ILP_PLANNERS_H_
 #define PARPLAN_PLANNER_PLANNERS_ILP_ILP_PLANNERS_H_
@@ -49,7 +50,7 @@ std::optional<PlanningResult> SearchMinMemoryIlp(const PlanningProblem& problem,
 // their nearest plans, and of the plan of least memory for each layer, that fits. So more memory is
 // never slower. No pipeline, no recomputation. Results and states are as above, but only the plan
 // of least memory for each layer is found before a limit is asked. Returns nothing if no plan of
-// one stage exists at any memory.
+// one stage exists at any memory, or the schedule of the rules has virtual stages.
 std::optional<PlanningResult> SearchAlpaLike(const PlanningProblem& problem, const CostModel& costs,
                                              const SearchControl& control);
 

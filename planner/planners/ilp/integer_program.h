@@ -68,7 +68,7 @@ struct ProgramSolution {
   double objective = kNoBound;
   // Proved lower bound of the objective; infinitely low if the relaxation was not solved.
   double bound = -kNoBound;
-  // Objective of the linear relaxation, before any branching.
+  // Objective of the linear relaxation, before any branching; infinitely low if it was not solved.
   double relaxed_objective = -kNoBound;
   // Nodes of the tree; 0 if the relaxation was integral or not solved.
   int64_t node_count = 0;

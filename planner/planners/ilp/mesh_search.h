@@ -26,7 +26,7 @@ struct MeshSolution {
   GraphAnswer answer;
   // Even share of one device (`EvenShareBytes`): the memory of the answer beyond it is redundant.
   double even_share_bytes = 0.0;
-  // [definition] the share of one of its layers.
+  // [definition] the share of one of its layers; 0 for a definition without layers.
   std::vector<LayerShare> shares;
   // Texts for notes, such as `decoder: norm1 m, qkv n, ...`, one per definition; of several
   // instances, the one that stands for most layers.
@@ -45,7 +45,8 @@ class MeshSearch {
 
   // Return the least memory, and with that the least time, on one mesh or over all of them. Nothing
   // if a limit ended it first. If a limit (`stopped()`) ends a search over all meshes on the way,
-  // the answer is the best of the meshes before; the same holds for the two functions below.
+  // the answer is the best of what was found until then; the same holds for the two functions
+  // below. Once it has, all searches return nothing.
   std::optional<MeshSolution> LeastMemory(const DeviceMesh& mesh, const BatchCut& cut);
   std::optional<MeshSolution> LeastMemory(const BatchCut& cut);
 

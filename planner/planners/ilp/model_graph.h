@@ -17,8 +17,8 @@ namespace parplan {
 enum class Folding {
   // One per layer: nothing is tied.
   kNone,
-  // Three: the first, the last, and one that stands for all others. The ends may differ, because
-  // their neighbours do.
+  // Three: the first, the last, and one that stands for all others; as many as layers if there are
+  // fewer. The ends may differ, because their neighbours do.
   kMiddle,
   // One for all.
   kAll,

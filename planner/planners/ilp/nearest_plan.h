@@ -31,7 +31,8 @@ struct BatchCut {
 
 // Returns the strategies a layer may have in one stage of all devices: tensor and data parallelism
 // in either order with any sharding, no recomputation, as the problem's dimensions and target
-// allow; ascending. Empty if there are none.
+// allow, and with a data-parallel degree that divides the micro-batch; ascending. Empty if there
+// are none.
 std::vector<Strategy> OneStageStrategies(const PlanningProblem& problem, const CostModel& costs,
                                          int definition_index, int64_t micro_batch_size);
 

@@ -64,7 +64,8 @@ struct OperatorEdge {
 struct OperatorGraph {
   std::vector<Operator> operators;
   std::vector<OperatorEdge> edges;
-  // Index of the operator whose weight is the table that embedding and head share, or -1.
+  // Index of the operator whose weight is the table that embedding and head may share: of an
+  // embedding in any case, of a head only if it has none of its own; otherwise -1.
   int table_operator = -1;
 };
 
@@ -74,8 +75,9 @@ struct OperatorGraph {
 // first product, activation, second product, addition. A cross-decoder has the first five twice;
 // its cross-attention takes keys and values from the decoder's own tokens, since a definition has
 // no sequence length of the encoder. Experts are one feed-forward part as wide as those a token
-// passes, with the weights of all. An embedding has its table alone, a head has norm, product and
-// loss. If `has_tied_table`, the head uses the embedding's table and has none of its own.
+// passes, with the weights of all. An embedding has its table alone, one of patches a product
+// alone, a head has norm, product and loss. If `has_tied_table`, the head uses the embedding's
+// table and has none of its own.
 //
 // REQUIRES: HasUsualParts(definition); aborts otherwise.
 OperatorGraph OperatorsOf(const LayerDefinition& definition, Precision precision,

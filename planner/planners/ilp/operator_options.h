@@ -53,9 +53,9 @@ struct OperatorOption {
 std::vector<OperatorOption> OptionsOf(const Operator& op, const DeviceMesh& mesh,
                                       const OperatorTimes& times, const OperatorScales& scales);
 
-// Returns the seconds to bring a matrix of `bytes` from one layout into another, and its gradient
-// back. Per axis: nothing to keep it or to take a slice, an all-gather to make it whole, an
-// all-to-all from rows to columns. Slices come first and gathers last, which moves least. 0 if
+// Returns the seconds to bring a matrix of `bytes` in all from one layout into another, and its
+// gradient back. Per axis: nothing to keep it or to take a slice, an all-gather to make it whole,
+// an all-to-all from rows to columns. Slices come first and gathers last, which moves least. 0 if
 // `from` equals `to`.
 double ReshardSeconds(double bytes, const Layout& from, const Layout& to, const DeviceMesh& mesh,
                       const OperatorTimes& times);

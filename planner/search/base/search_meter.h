@@ -29,7 +29,8 @@ class SearchMeter {
   explicit SearchMeter(const SearchControl& control) : control_(control) {}
 
   // Counts `count` expanded states and asks `should_stop` every `kStatesBetweenQuestions` states.
-  // Returns false if the search must end.
+  // Returns false if the search must end: as soon as more than `max_state_count` are counted
+  // (unless that is 0), or `should_stop` said so.
   bool Expand(int64_t count) {
     expanded_ += count;
     if (limit_ != SearchLimit::kNone) return false;
@@ -61,14 +62,16 @@ class SearchMeter {
     return [this](int64_t operations) { return Work(operations); };
   }
 
-  // Ends the search for the reason that ended a part of it on another meter.
+  // Ends the search for the reason that ended a part of it on another meter. Without effect if it
+  // has ended before, or for `kNone`.
   void Stop(SearchLimit limit) {
     if (limit_ == SearchLimit::kNone) limit_ = limit;
   }
 
   // Returns the control of a part of the search that may expand at most `limit` states, and no more
   // than this search may still expand, but at least one. REQUIRES: limit >= 1, since 0 would be no
-  // limit; nothing checks it. The caller keeps the control as long as the meter of the part.
+  // limit; nothing checks it. Its other members are those of this search. The caller keeps the
+  // control as long as the meter of the part.
   SearchControl PartOf(int64_t limit) const {
     SearchControl control = control_;
     if (control_.max_state_count > 0) {

@@ -31,6 +31,7 @@ class TickScale {
   int64_t ToTicks(Seconds time) const {
     return std::llround(std::ldexp(time.value(), -seconds_per_tick_exponent_));
   }
+  // Returns the time of so many ticks, exactly up to 2^53 of them.
   Seconds ToSeconds(int64_t ticks) const {
     return Seconds::Of(std::ldexp(static_cast<double>(ticks), seconds_per_tick_exponent_));
   }

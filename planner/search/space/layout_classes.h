@@ -22,10 +22,11 @@ class LayoutClasses {
  public:
   LayoutClasses(const ModelSpec& model, const OptionTable& table) : model_(model), table_(table) {}
 
-  // Returns [layout] the member that represents its class. Two layouts share a class if one is
-  // reached from the other, through other members of the class, in moves that take at most `limit`
-  // each in either direction, and if the same layouts may precede and follow both. Moves count with
-  // their longest time over the first 16 definitions of the model.
+  // Returns [layout] the member that represents its class, which stands for itself. O(layouts^3).
+  // Two layouts share a class if one is reached from the other, through other members of the class,
+  // in moves that take at most `limit` each in either direction, and if the same layouts may
+  // precede and follow both. Moves count with their longest time over the first 16 definitions of
+  // the model.
   std::vector<int> Within(Seconds limit);
 
  private:

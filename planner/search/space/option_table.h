@@ -73,8 +73,8 @@ class OptionTable {
 
   // Prices all strategies for micro-batches of `micro_batch_size` samples, which all replicas of a
   // stage share. About 0.2 us per strategy. The table does not refer to its arguments afterwards.
-  // If `should_stop` is set, it is asked for each definition; once it returns true, the table is
-  // not complete. REQUIRES, unchecked: the degree divides the number of devices.
+  // If `should_stop` is set, it is asked a few times for each definition; once it returns true, the
+  // table is not complete. REQUIRES, unchecked: the degree divides the number of devices.
   OptionTable(const PlanningProblem& problem, const CostModel& costs, const StrategySpace& space,
               int pipeline_parallel_degree, int64_t micro_batch_size,
               Keeps keeps = Keeps::kUndominated,
@@ -200,7 +200,8 @@ class OptionTable {
   std::vector<std::vector<Sent>> messages_;
 };
 
-// [definition][option] whether a plan under the mask may use the option.
+// [definition][option] whether a plan under the mask may use the option (other than 0: yes).
+// Indices are those of `OptionTable::options` of the table for which the mask was made.
 using OptionMask = std::vector<std::vector<char>>;
 
 // Returns whether masks with these options of the transformer layers are wanted, so that those of
@@ -234,7 +235,8 @@ std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTab
                                      const WorkCounter& works = nullptr);
 
 // Returns the part of `mask` in which a definition that has options of `layout` in it uses only
-// those, and the others use what they have.
+// those, and the others use what they have. REQUIRES, unchecked: `mask` was made for `table`, and
+// `layout` is below its `layout_count`.
 OptionMask InOneLayout(const OptionTable& table, const OptionMask& mask, int layout);
 
 // Least times of each definition over its strategies, regardless of memory. Quick to compute, for

@@ -20,8 +20,10 @@
 namespace parplan {
 
 // The declared space of one problem. Keeps references to its arguments, which must outlive it. Its
-// methods change nothing and may be called on several threads. REQUIRES, unchecked: a
-// `pipeline_parallel_degree` divides the number of devices.
+// methods change nothing and may be called on several threads. Context parallelism, experts spread
+// over ranks and modules recomputed by name are in it only if the problem has data sheets of its
+// hardware and the rules allow estimates. REQUIRES, unchecked: a `pipeline_parallel_degree` divides
+// the number of devices.
 class StrategySpace {
  public:
   StrategySpace(const PlanningProblem& problem, const CostModel& costs);
@@ -62,7 +64,7 @@ class StrategySpace {
   // modules come last: all that the model has in common, whether the layer has them or not.
   absl::InlinedVector<Recomputation, 4> Recomputations(const LayerFootprint& footprint) const;
 
-  // Return the problem, and the dimensions and the target of its rules.
+  // Return the problem of the constructor, and its dimensions.
   const PlanningProblem& problem() const { return problem_; }
   DimensionSet dimensions() const { return dimensions_; }
   // Returns whether layers of the definition hold the tied table (planner/model/tied_table.h).

@@ -28,7 +28,8 @@ std::vector<int64_t> Divisors(int64_t number);
 
 // Returns the strategies of a stage of `rank_count` ranks in ascending order, each with and without
 // recomputation if `with_recompute`. None is sequence-parallel, because the profile decides that,
-// not the tree. REQUIRES, unchecked: rank_count >= 1.
+// not the tree; none shares tokens or spreads experts; sharding is of parameters or of nothing, and
+// recomputation of whole layers. REQUIRES, unchecked: rank_count >= 1.
 std::vector<Strategy> StageStrategies(int rank_count, bool with_recompute);
 
 // The part of the tree a planner uses.
@@ -40,7 +41,7 @@ struct SearchSpace {
   // not read the pipeline degree, which its callers choose.
   std::optional<int> pipeline_parallel_degree;
   std::optional<int> tensor_parallel_degree;
-  // `kAlways` shards whenever the data-parallel degree is above 1.
+  // `kAlways` shards parameters whenever the data-parallel degree is above 1.
   Sharding sharding = Sharding::kAny;
   bool recompute = true;
   // Whether tensor-parallel groups must have consecutive ranks.
@@ -51,7 +52,7 @@ struct SearchSpace {
   std::optional<Strategy> transformer_strategy;
   // The strategy whose sharding of the tied table all layers that hold it use, if set.
   std::optional<Strategy> table_strategy;
-  // The strategy of embedding and head, if set.
+  // The strategy of embedding and head, if set, its sequence parallelism included.
   std::optional<Strategy> end_strategy;
   // Whether all layers that tensor parallelism splits have sequence parallelism or none has, if
   // set.

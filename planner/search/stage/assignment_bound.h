@@ -27,7 +27,7 @@ struct CappedAssignment {
   // Sums over the layers; the ticks include those of transitions.
   int64_t ticks = 0;
   int64_t extra_bytes = 0;
-  // [layer] index into `CappedChoices::options`.
+  // [layer] index into `CappedChoices::options` of the layer's kind.
   std::vector<int> choices;
 };
 
@@ -69,9 +69,11 @@ class SuffixBound {
 
 // The result of the relaxation for one stage and one amount of extra memory.
 struct Relaxation {
-  // Lower bound in ticks of any assignment that fits. The slack is taken off already.
+  // Lower bound in ticks of any assignment that fits. The slack is taken off already, so it may be
+  // a little below 0.
   double bound = 0.0;
-  // The bounds at price 0 (`free`) and at the best price (`tight`).
+  // The bounds at price 0 (`free`) and at the best price (`tight`), which are equal if the fastest
+  // assignment fits.
   SuffixBound free;
   SuffixBound tight;
   // The best assignment that was met and fits. Its time is at least the bound and often close to

@@ -44,7 +44,7 @@ struct CappedChoices {
 struct CappedStage {
   int layout_count = 1;
   std::vector<CappedChoices> kinds;
-  // [layer] index into `kinds`.
+  // [layer] index into `kinds`, which are those of `StageChoices` in their order.
   std::vector<int> kind_of_layer;
   // Sum of the least bytes each layer keeps, and the cap on transient memory.
   Bytes least_kept;
@@ -58,8 +58,8 @@ struct CappedStage {
 // Returns an upper bound of the time that any assignment of `stage` takes.
 Seconds LongestTime(const StageChoices& stage);
 
-// Returns the values the largest transient of an assignment can have, ascending. REQUIRES: every
-// kind that a layer has, has an option; aborts otherwise.
+// Returns the values the largest transient of an assignment can have, ascending and distinct; none
+// without a run. REQUIRES: every kind that a layer has, has an option; aborts otherwise.
 std::vector<Bytes> TransientCaps(const StageChoices& stage);
 
 // Returns `stage` restricted to options of at most `cap` transient bytes; nothing if a layer has

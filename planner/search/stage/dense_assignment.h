@@ -31,7 +31,8 @@ namespace parplan {
 
 // One strategy of a layer.
 struct DenseOption {
-  // Strategies share a layout if activations move between them at no cost.
+  // Below `DenseStage::layout_count`. Strategies share a layout if activations move between them at
+  // no cost.
   int layout = 0;
   Seconds time;
   // Memory in units, not negative.
@@ -75,17 +76,17 @@ class DenseAssignment {
   // Computes the table for capacities from `least_capacity` to `capacity` units. Keeps references
   // to `stage` and `meter`. Counts states on `meter`; if it ends the search, `complete()` is false
   // and there is no answer. REQUIRES: `stage` has a layer, times are finite, and least_capacity <=
-  // capacity, else this aborts; 0 <= least_capacity, which is not checked.
+  // capacity, else this aborts. Nothing fits in a negative capacity.
   DenseAssignment(const DenseStage& stage, int64_t least_capacity, int64_t capacity,
                   SearchMeter& meter, int64_t max_row_bytes = kMaxRowBytes);
 
   // Returns whether the table was computed to its end.
   bool complete() const { return complete_; }
 
-  // Returns the best assignment of at most `capacity` units; nothing if there is none. Any capacity
-  // from the units of a solution up to the capacity it was asked for gives the same solution.
-  // REQUIRES: `complete()`, else this aborts; least_capacity <= capacity <= the constructor's,
-  // which is not checked.
+  // Returns the best assignment of at most `capacity` units; nothing if there is none. May compute
+  // rows again, without asking the meter. Any capacity from the units of a solution up to the
+  // capacity it was asked for gives the same solution. REQUIRES: `complete()`, else this aborts;
+  // least_capacity <= capacity <= the constructor's, which is not checked.
   std::optional<DenseSolution> At(int64_t capacity);
 
  private:

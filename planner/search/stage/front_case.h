@@ -85,9 +85,11 @@ struct TickStage {
   // [kind] the least half resharding, in ticks, through any layouts (`ShortestHalfResharding`);
   // empty for a kind that no run of several layers behind the first run has.
   std::vector<std::vector<double>> shortest_half_resharding;
+  // The runs, whose `kind` indexes the lists above.
   std::vector<FrontRun> runs;
   // [layout of the last layer] bytes the stage holds of its outputs; empty if none.
   std::vector<int64_t> output_bytes;
+  // The next five are as in `FrontStage`, the bucket in bytes.
   bool has_step = false;
   int64_t gradient_bucket = 0;
   bool joins_passes = false;
@@ -153,6 +155,7 @@ struct SuffixCosts {
 
 // One case of a stage: a range of the largest transient memory, with its bounds.
 struct FrontCase {
+  // The stage of `CasesOf`, which outlives the case.
   const TickStage* stage = nullptr;
   // The least value the largest transient has, and the largest budget any assignment has. `room` is
   // the budget less that transient and less the outputs of the best last layout, in bytes. All
@@ -160,12 +163,14 @@ struct FrontCase {
   int64_t least_transient = 0;
   int64_t max_budget = 0;
   int64_t room = 0;
+  // Whether the outputs of the stage, and the memory of its optimizer's step, may decide what fits.
   bool has_output = false;
   bool has_step = false;
   // Whether everything fits, so that memory is ignored.
   bool memory_fits = false;
   // [kind] the remaining options, most promising first. Not empty.
   std::vector<std::vector<TickStage::Option>> options;
+  // The cuts of the stage in their order, each with its price; all prices are 0 if `memory_fits`.
   std::vector<PricedCut> cuts;
   // [run * cut count + cut] the layers after the run.
   std::vector<SuffixCosts> suffix;

@@ -30,7 +30,7 @@ namespace parplan {
 struct FrontBlock {
   // Index into `FrontStage::kinds`.
   int kind = 0;
-  // Index into `FrontCase::options`.
+  // Index into `FrontCase::options` of that kind.
   int choice = 0;
   int layer_count = 0;
 };
@@ -74,9 +74,10 @@ class FrontSearch {
   FrontSearch(const FrontCase& front_case, std::vector<int64_t>& known_times, SearchMeter& meter);
 
   // Computes the labels of the whole stage. Among labels of the same first and last layout, as far
-  // as these matter, none dominates another. Returns none if the meter stopped (then nothing is
-  // proved), or if no assignment of the case is within the cuts and the memory, or none is better
-  // than `known_times`. Call it once; the labels are valid as long as this object.
+  // as these matter, none dominates another. Returns none if the meter stopped, even before the
+  // call (then nothing is proved), or if no assignment of the case is within the cuts and the
+  // memory, or none is better than `known_times`. Call it once; the labels are valid as long as
+  // this object.
   const std::vector<Label>& Run();
 
   // Returns the layers of a label of `Run`, from the first; neighbouring blocks may have the same

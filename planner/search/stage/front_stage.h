@@ -64,7 +64,8 @@ struct FrontStage {
   std::vector<FrontRun> runs;
   // [layout of the last layer] bytes the stage holds of its outputs; empty if none.
   std::vector<Bytes> output_held;
-  // Whether the optimizer's step holds memory that other moments do not.
+  // Whether the optimizer's step holds memory that other moments do not; and the largest flat copy
+  // of gradients in it (`StageQuestion::gradient_bucket`).
   bool has_step = false;
   Bytes gradient_bucket;
   // Relaxations, as in `StageQuestion`; if passes are joined, options have the sum in `forward`.
@@ -74,9 +75,11 @@ struct FrontStage {
   bool last_layout_matters = true;
 };
 
-// Returns the stage of a question. Options that by themselves need more than their budget are left
-// out, so a kind may have no option. REQUIRES: the question has a run, and `budget` an entry for
-// each number of communicators; aborts otherwise. `allowed` is as in `SolveStage`.
+// Returns the stage of a question. A kind is made of each definition, in order of first occurrence,
+// and neighbouring runs of one definition become one. Options that by themselves need more than
+// their budget are left out, so a kind may have no option. REQUIRES: the question has a run, and
+// `budget` an entry for each number of communicators; aborts otherwise. `allowed` is as in
+// `SolveStage`.
 FrontStage MakeFrontStage(const OptionTable& table, const StageQuestion& question,
                           const BudgetByCommunicators& budget, const OptionMask& allowed);
 

@@ -13,9 +13,9 @@ namespace parplan {
 inline constexpr double kTooFull = 1.3;
 
 // Fills stages from the last one on up to the mean; a stage takes one more layer if at least half
-// of it stays below the mean, and the first stage takes the rest. Then a stage above `too_full`
-// times the mean gives layers to the next one, and a stage that got nothing takes one of it
-// (docs/papers.md 2.4).
+// of it stays below the mean, and the first stage takes the rest. Then, from the first stage on,
+// one above `too_full` times the mean gives layers to the next one as long as it has two, and one
+// that got nothing takes a layer from the next (docs/papers.md 2.4).
 //
 //  layer_memory    [layer], in any unit
 //  shared_memory   counts in the mean but in no stage

@@ -72,7 +72,8 @@ struct StageAssignment {
   Seconds time;
   // Bytes kept by all layers, plus the largest transient.
   Bytes peak;
-  // False if a limit ended the search; the assignment is then the best that was found.
+  // False if the meter has stopped, before the call or in it; the assignment is then the best that
+  // was found.
   bool is_exact = true;
 };
 
@@ -86,8 +87,9 @@ struct BudgetTooSmall {
 //
 // REQUIRES: at least one run, and an option for each kind that a layer has; aborts otherwise. Does
 // not refer to its arguments afterwards. Counts states on `meter`; if it ends the search, the
-// answer is an assignment that fits but may not be the best. O(L * S * labels) time, where bounds
-// of a Lagrangian relaxation keep the labels few.
+// answer is an assignment that fits but may not be the best. Whether one fits, and the smallest
+// budget, do not depend on it. O(L * S * labels) time, where bounds of a Lagrangian relaxation keep
+// the labels few.
 std::variant<StageAssignment, BudgetTooSmall> AssignStrategies(const StageChoices& stage,
                                                                Bytes budget, SearchMeter& meter);
 

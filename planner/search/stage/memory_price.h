@@ -36,9 +36,9 @@ struct MemoryPrice {
 };
 
 // Returns ranges (least, largest) of transient memory, in bytes, those of the largest first, that
-// together contain all `transients`; none if there are none. The ends of a range differ by a small
-// part of `budget` only, so that assignments whose largest transient is in one range have nearly
-// the same room. REQUIRES: budget >= 0, and aborts otherwise.
+// together contain all `transients`, of which both ends of each are some; none if there are none.
+// The ends of a range differ by a small part of `budget` only, so that assignments whose largest
+// transient is in one range have nearly the same room. REQUIRES: budget >= 0, and aborts otherwise.
 std::vector<std::pair<int64_t, int64_t>> TransientRanges(std::vector<int64_t> transients,
                                                          int64_t budget);
 

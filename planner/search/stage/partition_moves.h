@@ -12,14 +12,15 @@
 
 namespace parplan {
 
-// Improves a partition in rounds. A round tries every move of one layer from the best partition so
-// far: from any stage to any other with at most 8 stages, else only from the slowest; the nearest
-// first. Ends after a round in which no move improved, or after `max_trial_count` moves. No stage
-// becomes empty. O(stages^2) moves a round.
+// Improves a partition in rounds. A round tries every move of one layer from the partition that was
+// the best when it began: from any stage to any other with at most 8 stages, else only from the
+// slowest; the nearest first. Ends after a round in which no move improved, or after
+// `max_trial_count` moves. No stage becomes empty. O(stages^2) moves a round.
 //
 //   max_trial_count   calls of `improves` at most
 //   slowest_stage     returns the slowest stage, from 0 on, of the best partition so far; called
-//                     once at the beginning of each round
+//                     once at the beginning of each round; its answer is ignored with at most 8
+//                     stages
 //   improves          tries a partition, keeps it if it is better than all tried so far, and
 //                     returns whether it was; the caller has tried `start`
 //

@@ -58,8 +58,9 @@ struct StageQuestion {
   // if `ignores_sync`, synchronisation does not count, and choices have a `sync` of 0.
   bool joins_passes = false;
   bool ignores_sync = false;
-  // Times already reached, if only the sum of forward and backward counts; slower choices are not
-  // wanted.
+  // Times already reached, if only the sum of forward and backward counts; choices that are no
+  // faster are not wanted. Ignored unless passes are joined, no option has a synchronisation, and
+  // there is one cut, which weighs `forward` and not `sync`.
   std::vector<KnownTime> known;
   // Share of an ignored synchronisation that is added to joined passes. In a pipeline of one stage,
   // whose step is a sum, the full share loses nothing.
@@ -107,17 +108,17 @@ struct StageChoice {
 struct StageFront {
   // Ascending by (first_layout, last_layout, forward + backward, sync). Each fits and satisfies all
   // cuts. Among choices of the same layouts, as far as these matter, none dominates another. For
-  // every assignment that fits and satisfies all cuts, some choice of the same layouts is at least
-  // as good. All times up to one part in 10^12.
+  // every assignment that fits and satisfies all cuts, some choice of the same layouts, or a time
+  // of `StageQuestion::known`, is at least as good. All times up to one part in 10^12.
   std::vector<StageChoice> choices;
   // False if a limit ended the search; choices may then be missing.
   bool is_complete = true;
 };
 
-// Computes the front with the options of `allowed`; with all if it is empty. REQUIRES: at least one
-// run, and a `budget` for every number of communicators an option can need; aborts otherwise. An
-// assignment fits if `PlanEvaluator` says so by its upper bound of tensors; memory the allocator
-// keeps for later is not considered.
+// Computes the front with the options of `allowed`; with all if it is empty. Without `cuts` every
+// Pareto-optimal choice is wanted. REQUIRES: at least one run, and a `budget` for every number of
+// communicators an option can need; aborts otherwise. An assignment fits if `PlanEvaluator` says so
+// by its upper bound of tensors; memory the allocator keeps for later is not considered.
 //
 // Equal layers are counted, so a long run costs no more than a short one. Labels are few if the
 // cuts are tight: some tens within 1 % of the least time. Counts labels on `meter`.
@@ -125,10 +126,10 @@ StageFront SolveStage(const OptionTable& table, const StageQuestion& question,
                       const BudgetByCommunicators& budget, absl::Span<const LinearCut> cuts,
                       const OptionMask& allowed, SearchMeter& meter);
 
-// Returns a lower bound of forward * f + backward * b + sync * s over all assignments that fit;
-// infinite only if none fits. It leaves out resharding, and reads neither the limit of `weights`
-// nor the relaxations of the question. Lagrangian relaxation, O(runs * options * prices). REQUIRES,
-// unchecked: as `SolveStage`.
+// Returns a lower bound of forward * f + backward * b + sync * s over all assignments of the
+// table's options that fit; infinite only if none fits. It leaves out resharding, and reads neither
+// the limit of `weights` nor the relaxations of the question. Lagrangian relaxation, O(runs *
+// options * prices). REQUIRES, unchecked: as `SolveStage`.
 double StageBound(const OptionTable& table, const StageQuestion& question,
                   const BudgetByCommunicators& budget, const LinearCut& weights);
 
