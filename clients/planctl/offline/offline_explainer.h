@@ -51,7 +51,8 @@ struct WhyNot {
   bool stopped_early = false;
 };
 
-// Runs `planner` on the question of `context` under its limits. Returns the errors of
+// Runs `planner` on the question of `context` under its limits, and if nothing fits once more,
+// under the same limits, with the memory that would suffice. Returns the errors of
 // `EvaluateOffline` for the plan, those of `OfflineProblem`, and those of `SearchHere` except
 // NO_FEASIBLE_PLAN, which is an answer.
 absl::StatusOr<WhyNot> WhyNotOffline(const ExplainContext& context, const Plan& plan,
