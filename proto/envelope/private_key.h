@@ -31,7 +31,7 @@ class PrivateKey {
   // Returns a PEM block `PRIVATE KEY`. The text is the secret; the caller must wipe it.
   std::string ToPem() const;
 
-  // Returns the public half; the reference is valid as long as this object, which keeps it.
+  // Returns the public half, valid as long as this object.
   const PublicKey& public_key() const { return public_key_; }
 
   // Returns the signature of `message`, 64 bytes. Deterministic: the same key and message give the
