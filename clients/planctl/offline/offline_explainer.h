@@ -24,7 +24,7 @@ namespace parplan::planctl {
 // The arguments of `EvaluateOffline` (offline_planner.h). Plans that are given are predicted at
 // their own batch size; searches take that of `spec`, or that of the plan if `spec` has none.
 struct ExplainContext {
-  // The question, the measurements, and the calibration; null stands for the built-in one.
+  // The question, the measurements, and the calibration; null stands for `PublishedCalibration`.
   v1::PlanSpec spec;
   std::vector<v1::Profile> profiles;
   std::shared_ptr<const Calibration> calibration;
