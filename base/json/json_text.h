@@ -38,7 +38,8 @@ struct JsonValue {
 
   // Value of kBoolean.
   bool boolean = false;
-  // Value of kInteger: a whole number that fits 64 bits, written without point or exponent.
+  // Value of kInteger: a whole number from -2^63 to 2^63 - 1, written without point or exponent. A
+  // larger one is kNumber.
   int64_t integer = 0;
   // Value of kInteger and kNumber.
   double number = 0;
@@ -52,7 +53,7 @@ struct JsonValue {
 struct JsonLimits {
   // Bytes of the text.
   size_t max_bytes = kMaxJsonBytes;
-  // Arrays and objects inside one another.
+  // Arrays and objects inside one another, the outermost one included.
   int max_depth = kMaxJsonDepth;
   // Values in all, arrays and objects included, so that a small text cannot take a hundred times
   // its size of memory.

@@ -15,8 +15,9 @@
 namespace parplan {
 
 // Returns `status`, and if it is a deadline that passed, with the cause for which an earlier
-// attempt failed: what the server said then explains more than that time is over. `earlier` is OK
-// if there was none.
+// attempt failed: what the server said then explains more than that time is over. The code stays;
+// the message has both, and the `ErrorDetail` (base/error.h) is that of `earlier` if `status` has
+// none. `earlier` is OK if there was none.
 absl::Status WithEarlierCause(const absl::Status& status, const absl::Status& earlier);
 
 // Waits for `pause`, and lets gRPC connect to other replicas meanwhile: it does so on threads that
@@ -26,9 +27,10 @@ void PauseBetweenAttempts(absl::Duration pause);
 // Calls `attempt`, which takes the options of one attempt (with the time that is left, at least
 // 1 ms) and returns a StatusOr, until it succeeds or fails with another code than UNAVAILABLE or
 // CANCELLED; at most 4 times, all within `options.timeout`. Pauses 100, 300 and 900 ms between
-// attempts (not measured), on this thread. Returns the result of the last attempt, as
-// WithEarlierCause has it; one that would begin after the timeout is not made. CANCELLED is the
-// answer of a server that ends to a call that races its shutdown.
+// attempts (not measured), on this thread, whatever retry delay the server names. Returns the
+// result of the last attempt, as WithEarlierCause has it; one after the first that would begin
+// after the timeout is not made. CANCELLED is the answer of a server that ends to a call that races
+// its shutdown.
 template <typename Attempt>
 auto WithRetries(const CallOptions& options, const Attempt& attempt) -> decltype(attempt(options)) {
   constexpr int kMaxAttemptCount = 4;

@@ -22,8 +22,9 @@ namespace parplan {
 class RecordFolder {
  public:
   // Creates the folder and its parents if they are missing, gives the folder to this user alone
-  // (mode 0700, also if it was there), and removes files that a crash left half written (`*.new`).
-  // FAILED_PRECONDITION (STORE_UNAVAILABLE) naming the folder if it can't be used.
+  // (mode 0700, also if it was there), and removes files that a crash left half written (`*.new`),
+  // both of these as far as the system allows. FAILED_PRECONDITION (STORE_UNAVAILABLE) naming the
+  // folder if it can't be made, or this user may not read and write in it.
   static absl::StatusOr<std::unique_ptr<RecordFolder>> Open(const std::string& path);
 
   // Returns the path given to `Open`.

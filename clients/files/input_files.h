@@ -4,6 +4,7 @@
 // A file that cannot be read, or is larger than the limit, is INVALID_ARGUMENT (SPEC_INVALID) with
 // the path as `field`. A file with wrong contents gives the errors of the parser that each function
 // names: INVALID_ARGUMENT too, with SPEC_INVALID except for EnvelopeFromJson (PAYLOAD_MALFORMED).
+// Of these, only those of ParseJson name the file; the others name the field.
 // Safe to call from any thread; reading a pipe waits for its end. Results are values.
 
 #ifndef PARPLAN_CLIENTS_FILES_INPUT_FILES_H_
@@ -47,8 +48,8 @@ absl::StatusOr<TrustBundle> AcceptTrustBundle(absl::string_view text, std::strin
 // Reads a signed plan (DSSE, JSON) without verifying it. Parser: EnvelopeFromJson.
 absl::StatusOr<v1::SignedPlan> ReadEnvelopeFile(const std::string& path);
 
-// Reads a model or cluster file (docs/files.md). Parser: ParseJson, then `Create` of the value
-// (`ModelSpec`, `Topology`).
+// Reads a model or cluster file (docs/files.md). Parser: ParseJson, then `ModelFromProto` or
+// `TopologyFromProto`, whose errors have fields below `model` or `topology`.
 absl::StatusOr<ModelSpec> ReadModelFile(const std::string& path);
 absl::StatusOr<Topology> ReadTopologyFile(const std::string& path);
 

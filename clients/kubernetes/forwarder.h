@@ -37,8 +37,8 @@ class Forwarder {
   // refused together as INVALID_ARGUMENT are then sent one by one, and only those refused again
   // are.
   using Deliver = std::function<absl::StatusOr<std::string>(const JournalTask&)>;
-  // Called on the thread after each try of a task, but not for windows that are sent one by one;
-  // may be null.
+  // Called on the thread after each try of a task, before the journal knows its outcome, but not
+  // for windows that are sent one by one; may be null.
   using Observer = std::function<void(const JournalTask&, const absl::Status&, bool may_retry)>;
 
   // Starts the thread. REQUIRES, unchecked: `journal` outlives the forwarder and has no other one;
@@ -51,8 +51,8 @@ class Forwarder {
   ~Forwarder();
 
   // Tries at once, pausing at most `first_pause` between tries, and waits until the journal is
-  // empty (`is_empty`), at most `timeout`. Returns whether it is: everything was sent, or refused
-  // for good. Like `failure_count` safe to call from any thread.
+  // empty (`is_empty`), at most `timeout`, which is finite (not checked). Returns whether it is:
+  // everything was sent, or refused for good. Like `failure_count` safe to call from any thread.
   bool Flush(absl::Duration timeout);
 
   // Returns the number of tries that failed and were or will be repeated.

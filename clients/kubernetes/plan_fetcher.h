@@ -83,9 +83,10 @@ class PlanFetcher {
   // error is that of the newest of these.
   absl::StatusOr<FetchedPlan> Fetch(absl::Time now, absl::Duration timeout);
 
-  // Returns the newest plan bound to the job and cluster of `current`, whatever `wanted` names, if
-  // it was made later than `current`, else nothing; a plan without a job has no successor. Returns
-  // the errors of `Fetch`, and the error of `CheckSuccessor` (successor.h).
+  // Returns the newest plan bound to the job and cluster of `current`, if it was made later than
+  // `current`, else nothing; a plan without a job has no successor. Of `wanted` only the trust
+  // file, the cluster and the node count. Returns the errors of `Fetch`, and the error of
+  // `CheckSuccessor` (successor.h).
   absl::StatusOr<std::optional<FetchedPlan>> FetchNewer(const v1::PlanPayload& current,
                                                         absl::Time now, absl::Duration timeout);
 

@@ -16,13 +16,15 @@
 namespace parplan::sidecar {
 
 // ExecutionService at `unix:PATH` while this object lives: a program that reports to a server can
-// report here. A report answered with OK is on disk. Executions have the journal's names, and
-// `GetExecution` answers from the journal; `ListExecutions` returns UNIMPLEMENTED with a message
-// that says whom to ask, because the journal has only what its own job reported. Calls return the
-// errors of WindowJournal, and INVALID_ARGUMENT for a window that lacks a duration or lacks steps,
-// a rank or step below 0, and a message that names another execution than an earlier one of its
-// stream (it may name none), as codes and messages without an `ErrorDetail`. Windows before a
-// refused message are kept if the journal takes them. A window that is sent again is stored again.
+// report here. A report answered with OK is on disk. Executions have the journal's names and, if
+// the request has no `start_time`, that of its arrival; `GetExecution` answers from the journal.
+// `FailExecution` closes an execution for good, also if the request says `abandoned`.
+// `ListExecutions` returns UNIMPLEMENTED with a message that says whom to ask, because the journal
+// has only what its own job reported. Calls return the errors of WindowJournal, and
+// INVALID_ARGUMENT for a window that lacks a duration or lacks steps, a rank or step below 0, and a
+// message that names another execution than an earlier one of its stream (it may name none), as
+// codes and messages without an `ErrorDetail`. Windows before a refused message are kept if the
+// journal takes them. A window that is sent again is stored again.
 class ReportService {
  public:
   // Called with windows that were stored, at least one and at most 256, and with the name of their

@@ -11,7 +11,8 @@
 namespace parplan::sidecar {
 
 // Serves until SIGTERM or SIGINT, then sends what waits, and abandons at the server the executions
-// that still run. main.cc calls it with flags of `ReadFlags`. REQUIRES, unchecked: `signals` has
+// that still run. This takes at most about `flags.drain_time`, and then the rest of calls under
+// way, up to 10 s. main.cc calls it with flags of `ReadFlags`. REQUIRES, unchecked: `signals` has
 // both, and is blocked in all threads.
 //
 // OK if the server has everything that the job reported. UNAVAILABLE (STORE_UNAVAILABLE) if some of

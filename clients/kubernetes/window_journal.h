@@ -71,7 +71,7 @@ class WindowJournal {
   struct Options {
     std::string folder;
     // Limit of the windows that wait, in bytes on disk, where the record of each `Append` takes
-    // whole blocks of 4 KiB (not measured).
+    // whole blocks of 4 KiB (not measured). An `Append` that is larger by itself never fits.
     int64_t max_byte_count = int64_t{64} << 20;
   };
 
@@ -101,9 +101,10 @@ class WindowJournal {
   absl::StatusOr<v1::Execution> Get(absl::string_view name) const;
 
   // Waits for something to send, at most `timeout`; returns nothing then and after `Interrupt`.
-  // REQUIRES, unchecked: one thread forwards, and calls one of `Done`, `Refuse` and `RefuseSome` at
-  // most once for each task. If it calls none, as for an error that may pass, a later call returns
-  // the task again.
+  // REQUIRES, unchecked: `timeout` is finite; one thread forwards, and calls one of `Done`,
+  // `Refuse` and `RefuseSome` at most once for each task. If it calls none, as for an error that
+  // may pass, a later call returns the task again, unless an older execution has something to send
+  // by then.
   std::optional<JournalTask> Next(absl::Duration timeout);
   // Records that the server took the task of `Next`; for kOpen `execution` is the server's name.
   void Done(const std::string& execution = "");

@@ -20,10 +20,11 @@ namespace parplan::planctl {
 // the path when it can't be read or has more than 64 MiB.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
-// Replaces the file whole or not at all: a new file beside it, synced, then renamed over it. A link
-// stays and what it leads to is replaced; a path that leads to no regular file (a terminal, a pipe,
-// /dev/null) is written to. `-` is standard output. INVALID_ARGUMENT (SPEC_INVALID) if there can't
-// be such a file, INTERNAL without a reason if the disk fails; both errors name the path.
+// Replaces the file whole or not at all: a new file beside it, synced, then renamed over it, with
+// mode 0644 less the umask, whatever the old one had. A link stays and what it leads to is
+// replaced; a path that leads to no regular file (a terminal, a pipe, /dev/null) is written to.
+// `-` is standard output. INVALID_ARGUMENT (SPEC_INVALID) if there can't be such a file, INTERNAL
+// without a reason if the disk fails; both errors name the path, or `standard output`.
 absl::Status WriteFile(const std::string& path, absl::string_view content);
 
 // Read files in the formats of docs/files.md. Unknown fields are errors; an error names file,

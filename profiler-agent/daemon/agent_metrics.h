@@ -36,7 +36,7 @@ class AgentMetrics {
   absl::StatusOr<int> Serve(const std::string& address);
 
   // Counts a measurement that ended. One that is done also sets the gauges of its duration `took`
-  // and its end.
+  // and its end; one that was busy also counts as a refusal.
   void CountMeasurement(MeasurementKind kind, MeasurementResult result, absl::Duration took,
                         absl::Time ended);
   // Counts an attempt to upload as stored (OK), failed (may be retried) or refused.

@@ -35,8 +35,9 @@ struct DaemonOptions {
 
   // Whether other agents may borrow this node through the server to measure links.
   bool takes_leases = true;
-  // Nodes between which this agent measures links: at least two, the first of which is this node.
-  // The caller checks that. Empty, or without `takes_leases`: it measures none.
+  // Ids of the nodes, of this node's cluster, between which this agent measures links: at least
+  // two, the first of which is this node. The caller checks that. Empty, or without `takes_leases`:
+  // it measures none.
   std::vector<std::string> link_nodes;
   // Host name or address under which other nodes reach this one.
   std::string host;

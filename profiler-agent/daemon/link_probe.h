@@ -31,7 +31,10 @@ struct LinkProbeOptions {
   v1::AgentHello hello;
   // Interval between checks for a better replica of the server.
   absl::Duration look_interval = absl::Minutes(3);
+  // How to measure; `on_job` is replaced.
   MeasurementOptions measurement;
+  // The node as it was read before. `MeasureNode` gets it each time, so unless
+  // `measurement.even_if_busy`, GPUs that were in use then count as busy in every measurement.
   NodeInventory inventory;
   // Limits of the plans that other nodes send; devices and nodes are those of `hello` and of the
   // lease.
@@ -50,8 +53,9 @@ class LinkProbe {
   // while it asks for a lease.
   ~LinkProbe();
 
-  // Sets whether the node's devices are in use; meanwhile they are not lent. Returns false and
-  // changes nothing if `is_busy` is true and is_active().
+  // Sets whether the node's devices are in use, at first not; meanwhile this object measures no
+  // links, its own or for others. Returns false and changes nothing if `is_busy` is true and
+  // is_active().
   bool SetBusy(bool is_busy);
   // Returns whether this node measures links or waits for a lease.
   bool is_active();

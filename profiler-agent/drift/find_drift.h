@@ -15,8 +15,9 @@ namespace parplan {
 // How far times must be off, and in how many operations, to count as drifted.
 struct DriftOptions {
   // Relative widening of the stored range at both ends. The stored range reaches from median / r to
-  // median * r, where r is the ratio of the 90th percentile to the median. Not measured: 0.1 was
-  // chosen as more than the spread between two measurements of a free node.
+  // median * r, where r is the ratio of the 90th percentile to the median, 1 if the profile has no
+  // percentile. Not measured: 0.1 was chosen as more than the spread between two measurements of a
+  // free node.
   double tolerance = 0.1;
   // Operations that must have been seen at one size of a shape before it is judged.
   int64_t min_sample_count = 20;

@@ -66,10 +66,10 @@ struct GpuSet {
   std::vector<GpuState> states;
   // [device][device]: level at which the paths of two GPUs meet, as NVML numbers them: 0 on one
   // board, 10 to 30 below PCI bridges, 40 in one NUMA node, 50 farther away. -1 if the driver does
-  // not report it.
+  // not report it, 0 for a GPU with itself. Here and below devices count from 0 in `devices`.
   std::vector<std::vector<int>> common_ancestors;
-  // [device][device]: whether NVLink connects two GPUs, directly or through switches. Empty if the
-  // driver does not report it.
+  // [device][device]: whether NVLink connects two GPUs, directly or through switches; true for a
+  // GPU with itself. Empty if the driver does not report it for each pair.
   std::vector<std::vector<bool>> nvlink_peers;
 };
 

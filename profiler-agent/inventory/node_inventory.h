@@ -57,7 +57,7 @@ struct TopologyOptions {
   // Name of the node; empty leaves nodes unnamed.
   std::string node;
   DeviceType device_type = DeviceType::kCpu;
-  // Number of devices to offer; 0 for all.
+  // Number of devices to offer, the first of the visible GPUs; 0 for all.
   int device_count = 0;
 };
 

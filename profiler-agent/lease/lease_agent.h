@@ -37,10 +37,12 @@ struct LeaseAgentOptions {
   //
   // Another node's lease has begun on this node, which must join the lease's rendezvous.
   std::function<void(const v1::Lease&)> on_opened;
-  // A lease from `Acquire` or `on_opened` is over for a reason other than this node's own `Return`.
-  // Whatever runs under it must stop.
+  // A lease from `Acquire` or `on_opened` is over for a reason other than this node's own `Return`:
+  // the server ended it, its time is over by this agent's clock (LEASE_END_CAUSE_EXPIRED), or the
+  // stream has ended (LEASE_END_CAUSE_AGENT_LOST). Whatever runs under it must stop. Called once
+  // for a lease; for one of `Acquire` it may come before that has returned.
   std::function<void(const v1::LeaseEnd&)> on_ended;
-  // A stream to the server at this address has begun.
+  // The server at this address has welcomed the agent on a new stream.
   std::function<void(const std::string&)> on_connected;
 };
 

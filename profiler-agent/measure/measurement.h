@@ -56,16 +56,17 @@ absl::StatusOr<std::vector<ModelSpec>> ReadModels(const std::vector<std::string>
 // a plan of PyTorch `parplan-torch profile` runs once for each model that has layers to measure, or
 // for the first model if none has.
 //
-// First FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if the node lacks the devices, then
-// FAILED_PRECONDITION, for which IsBusyRefusal holds, if it is busy, or later, if another process
-// begins to use its GPUs, at which it looks every second. GPUs are busy as of `inventory`, so it
-// should have been read just before. Then the errors of ProbeJob: NOT_FOUND or PERMISSION_DENIED
-// for the program, UNAVAILABLE, RESOURCE_EXHAUSTED, INTERNAL or FAILED_PRECONDITION (without a
-// reason) if it cannot be started, ABORTED naming a rank that failed, CANCELLED if stopped,
-// DEADLINE_EXCEEDED after the plan's time budget plus 3 minutes (in PyTorch plus 15 minutes, for
-// each model), DATA_LOSS without a profile or with one of another runtime; INVALID_ARGUMENT
-// (SPEC_INVALID) for a malformed time budget or, in PyTorch, time limit of layers; INTERNAL if the
-// profile breaks a rule. Blocks until then; safe to call from any thread.
+// First FAILED_PRECONDITION (TOPOLOGY_MISMATCH) if the node lacks the devices, then, unless
+// `even_if_busy`, FAILED_PRECONDITION, for which IsBusyRefusal holds, if it is busy, or later, if
+// another process begins to use its GPUs, at which it looks every second. GPUs are busy as of
+// `inventory`, so it should have been read just before. Then the errors of ProbeJob: NOT_FOUND or
+// PERMISSION_DENIED for the program, UNAVAILABLE, RESOURCE_EXHAUSTED, INTERNAL or
+// FAILED_PRECONDITION (without a reason) if it cannot be started, ABORTED naming a rank that
+// failed, CANCELLED if stopped, DEADLINE_EXCEEDED after the plan's time budget plus 3 minutes (in
+// PyTorch plus 15 minutes, for each model), DATA_LOSS without a profile or with one of another
+// runtime; INVALID_ARGUMENT (SPEC_INVALID) for a malformed time budget or, in PyTorch, time limit
+// of layers; INTERNAL if the profile breaks a rule. Blocks until then; safe to call from any
+// thread.
 absl::StatusOr<v1::Profile> MeasureNode(const NodeInventory& inventory,
                                         const agent::v1::ProbePlan& plan,
                                         const MeasurementOptions& options);

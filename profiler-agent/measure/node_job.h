@@ -23,8 +23,9 @@ class NodeJob {
   // DEADLINE_EXCEEDED after the job's time limit, CANCELLED after `Stop` or a signal, DATA_LOSS if
   // they returned no profile. To be called once.
   virtual absl::StatusOr<v1::Profile> Wait() = 0;
-  // Begins to end the processes and returns at once; `Wait` then returns CANCELLED with `why`,
-  // unless the job has ended or failed before. Safe to call from any thread.
+  // Begins to end the processes (SIGTERM, after 5 s SIGKILL) and returns at once; `Wait` then
+  // returns CANCELLED with `why`, that of the first call, unless the job has ended or failed
+  // before. Safe to call from any thread.
   virtual void Stop(const std::string& why) = 0;
   // Returns the processes that may use devices; some may have ended already. Safe to call from any
   // thread.

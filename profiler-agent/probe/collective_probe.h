@@ -33,7 +33,8 @@ struct CollectiveKey {
   friend auto operator<=>(const CollectiveKey&, const CollectiveKey&) = default;
 };
 
-// Returns whether side-by-side groups of this shape use all `rank_count` ranks.
+// Returns whether side-by-side groups of this shape use all `rank_count` ranks. False for fewer
+// than two participants and for a stride below 1.
 bool ShapeCovers(int participant_count, int rank_stride, int rank_count);
 
 // Returns the ranks of the group that contains `rank`, in order. REQUIRES, unchecked: ShapeCovers.
@@ -54,7 +55,8 @@ struct CollectiveProbeOptions {
   // the resolution and overhead of the clock by far.
   absl::Duration sample_time = absl::Microseconds(200);
   // Whether the device works while the host goes on. The operations of a sample are then queued one
-  // after another, so that short ones show their own time and not that of the host's calls.
+  // after another, so that short ones show their own time and not that of the host's calls, and
+  // messages are of the kernels' type instead of fp32, with as many bytes.
   bool is_asynchronous = false;
 };
 

@@ -32,8 +32,9 @@ struct ProbeRequest {
   std::vector<ModelSpec> models;
   // Range of message sizes in bytes: the smallest, then each twice the one before, or four times if
   // time is short, up to the last that is not above the largest. Each is rounded by
-  // WholeMessageBytes. REQUIRES, unchecked: the smallest is at least 4 bytes for each rank, and the
-  // largest far below the end of int64_t.
+  // WholeMessageBytes, but not in PyTorch; sizes that round to one are measured once. REQUIRES,
+  // unchecked: the smallest is at least 4 bytes for each rank, and the largest far below the end of
+  // int64_t.
   int64_t smallest_message_bytes = int64_t{4} << 10;
   int64_t largest_message_bytes = int64_t{64} << 20;
   // Samples, above 0, which is not checked.
@@ -83,7 +84,8 @@ struct LinkProbeBounds {
 
 // Returns OK if the plan is one that an honest agent could have sent for these nodes: collectives
 // alone, in groups that the ranks can form, of messages and with a time limit within the bounds.
-// INVALID_ARGUMENT (SPEC_INVALID) naming the first field that is not.
+// INVALID_ARGUMENT (SPEC_INVALID) naming the first field that is not. Sizes other than those of
+// WholeMessageBytes, and a send with other than two participants, pass; `RunProbe` refuses them.
 absl::Status CheckLinkProbe(const agent::v1::ProbePlan& plan, const LinkProbeBounds& bounds);
 
 // Returns the number of a plan's ranks on each node.

@@ -15,7 +15,11 @@ namespace parplan {
 // with the same measurements (notes about its device and copies are its own), without the parts of
 // its provenance that only the agent knows (program, driver).
 //
-// The profile's notes list what the time budget left out and sizes that the executor cannot run.
+// Begins no item that, by the longest one so far, would end after 95 % of the time budget; where
+// the plan has layers, collectives get half of that. Overlap and context memory of a plan that has
+// them are measured in any case. The profile's notes list what the time budget left out and sizes
+// that the executor cannot run.
+//
 // INVALID_ARGUMENT (SPEC_INVALID) for an invalid plan, a job of another size, or a first model in
 // another precision than fp32 and bf16; otherwise the errors of devices (RESOURCE_EXHAUSTED for
 // memory, UNIMPLEMENTED for bf16 on processors) and communicators (UNAVAILABLE or ABORTED after

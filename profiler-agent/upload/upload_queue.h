@@ -47,9 +47,9 @@ class UploadQueue {
   // waiting.
   absl::Status Push(const PendingUpload& upload);
 
-  // Returns the oldest upload; absent if there is none. Damaged records are renamed to `*.damaged`
-  // and counted. UNAVAILABLE (STORE_UNAVAILABLE) if the disk cannot be read, or a damaged record
-  // not renamed.
+  // Returns the oldest upload, which stays in the queue; absent if there is none. Damaged records
+  // are renamed to `*.damaged` and counted, and those that someone has deleted are passed over.
+  // UNAVAILABLE (STORE_UNAVAILABLE) if the disk cannot be read, or a damaged record not renamed.
   absl::StatusOr<std::optional<PendingUpload>> Front();
 
   // Removes the upload returned by the last `Front`, which the server now has. Call one of these

@@ -43,13 +43,15 @@ class Uploader {
  public:
   // Uploads one profile, on the uploader's thread; may block until its own deadline.
   using UploadFunction = std::function<absl::Status(const PendingUpload&)>;
-  // Called from the uploader's thread after each attempt; may be null.
+  // Called from the uploader's thread after each call of the upload function, once the queue has
+  // been changed by its result; not if the queue cannot be read. May be null.
   using Observer = std::function<void(const PendingUpload&, const absl::Status&)>;
 
   // Starts the thread. `queue` must outlive this object.
   Uploader(UploadQueue& queue, UploadFunction upload, BackoffOptions backoff = {},
            Observer observer = nullptr);
-  // Ends the thread after the attempt under way. Uploads that remain stay in the queue.
+  // Ends the thread after the attempt under way, which this waits for. Uploads that remain stay in
+  // the queue.
   ~Uploader();
 
   // Makes the thread try again at once: the queue may have grown, or the server may be back.

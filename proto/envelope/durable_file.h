@@ -36,8 +36,9 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 // file; the message names the command that mends it. Who owns the file is not checked.
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path);
 
-// Creates the folder with exactly the permissions `mode` if it is absent; its parent must exist. A
-// folder that exists keeps its permissions.
+// Creates the folder with exactly the permissions `mode` if it is absent; its parent must exist.
+// One that root creates belongs to the owner of the parent. A folder that exists keeps owner and
+// permissions; another kind of file at `path` is UNAVAILABLE.
 absl::Status MakeDirectory(const std::string& path, mode_t mode);
 
 // Returns FAILED_PRECONDITION if group or others have any permission on the folder `path`.
@@ -48,7 +49,8 @@ absl::Status CheckSecretDirectory(const std::string& path);
 class FileLock {
  public:
   // Waits, without limit, until the lock on `path`, an empty file created (mode 0600) if absent, is
-  // free.
+  // free. A thread that holds the lock already waits for ever. The file stays when the lock is
+  // released.
   static absl::StatusOr<FileLock> Acquire(const std::string& path);
 
   FileLock(FileLock&&) noexcept = default;

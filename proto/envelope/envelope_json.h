@@ -22,7 +22,7 @@ namespace parplan {
 inline constexpr size_t kMaxEnvelopeJsonBytes = size_t{16} << 20;
 
 // Returns indented JSON with a line feed at the end. The payload is written byte for byte, and a
-// `keyid` only if there is one.
+// `keyid` only if there is one. Bytes of the type or of a `keyid` that are not UTF-8 are replaced.
 std::string EnvelopeToJson(const v1::SignedPlan& signed_plan);
 
 // Parses the JSON of `EnvelopeToJson` and of other DSSE tools: either base64 alphabet, with padding

@@ -44,8 +44,9 @@ struct Evidence {
 //
 // 1. A key of `trust` signed exactly these bytes and this type. PERMISSION_DENIED,
 //    SIGNATURE_INVALID.
-// 2. The type is that of in-toto statements, and the bytes are a statement as above, with one
-//    subject, of a check that passed. INVALID_ARGUMENT, PAYLOAD_MALFORMED.
+// 2. The type is that of in-toto statements, and the bytes, at most 16 MiB, are a statement as
+//    above, with one subject, of a check that passed; other members are accepted.
+//    INVALID_ARGUMENT, PAYLOAD_MALFORMED.
 // 3. The subject is `plan`, by name and digest. PERMISSION_DENIED, AUDIENCE_MISMATCH.
 // 4. `finish_time` is at most PlanVerifier::kIssueTimeTolerance after `now`, and a key of step 1
 //    was in its window then. FAILED_PRECONDITION, PLAN_EXPIRED.

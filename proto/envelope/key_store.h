@@ -119,7 +119,8 @@ class KeyStore {
   // that it ever signed. `key_id` may be the first 8 or more digits of an id. If no other key
   // signs, the waiting key or a new one does from now on. Returns the whole id; the same again for
   // a key that is revoked already. NOT_FOUND (RESOURCE_NOT_FOUND) if there is no such key, and for
-  // fewer than 8 digits; INVALID_ARGUMENT (SPEC_INVALID) if several ids begin so.
+  // fewer than 8 digits; INVALID_ARGUMENT (SPEC_INVALID) if several ids begin so;
+  // FAILED_PRECONDITION, with nothing revoked, if a new key would be the 65th of the bundle.
   absl::StatusOr<std::string> Revoke(absl::string_view key_id, absl::Time now);
 
   // Rotates unless some key signs both now and `overlap` after `now`, and returns whether it did.
@@ -143,7 +144,7 @@ class KeyStore {
   absl::StatusOr<std::vector<const PrivateKey*>> SigningKeys(absl::Time now) const;
 
   // Returns the public part of all keys, waiting, retired and revoked ones included, for verifiers
-  // of this process: it has no version. That of the file has one.
+  // of this process: it has no version. That of the file has one. A waiting key counts as active.
   TrustBundle PublicBundle(absl::Time now) const;
 
   // Signs `bundle` with the keys of this store: all of them if they are at most

@@ -15,9 +15,9 @@ namespace parplan {
 inline constexpr size_t kMaxSignatureCount = 16;
 
 // Returns the keys of `trust`, revoked ones apart, that made one of the signatures over exactly
-// these bytes and this type, in the order of the signatures; none if there are more than
-// `kMaxSignatureCount`. `Signature.key_id` only selects the key to try first. The pointers are
-// valid as long as `trust`.
+// these bytes and this type, each once, in the order of the signatures; none if there are more than
+// `kMaxSignatureCount`. `Signature.key_id` only selects the key to try first. Neither the windows
+// of the keys nor the life of `trust` is looked at. The pointers are valid as long as `trust`.
 std::vector<const TrustedKey*> FindSigners(const TrustBundle& trust,
                                            const v1::SignedPlan& envelope);
 

@@ -1,6 +1,7 @@
 // JSON that has one reading, for keys and signatures: the reader of base/json with repeated members
-// refused, little nesting and errors that quote nothing. The readers of envelopes, trust bundles,
-// keys.json, evidence and the spool of Slurm jobs parse with it.
+// refused, little nesting and errors that quote no values, which may be secrets; they name members
+// that are repeated or unknown. The readers of envelopes, trust bundles, keys.json, evidence and
+// the spool of Slurm jobs parse with it.
 
 #ifndef PARPLAN_PROTO_ENVELOPE_STRICT_JSON_H_
 #define PARPLAN_PROTO_ENVELOPE_STRICT_JSON_H_
@@ -28,7 +29,7 @@ absl::Status CheckMembers(const JsonValue& value, absl::string_view field,
                           std::initializer_list<absl::string_view> known, Reason reason);
 
 // Returns the string `value[member]`. INVALID_ARGUMENT (`reason`) naming `field.member` if it is
-// absent or not a string.
+// absent or not a string, or `value` is not an object.
 absl::StatusOr<std::string> GetString(const JsonValue& value, absl::string_view field,
                                       absl::string_view member, Reason reason);
 

@@ -63,8 +63,8 @@ std::string ModelText(const ModelSpec& model);
 // are those of this header; `planner` is a name of `FindPlan`, `planner_version` its release.
 // Limits of the search are not part of the key, since a plan of a search that a limit ended is not
 // stored under its key. The runtime counts by its id. `hardware_digest` is the digest of the data
-// sheets (empty for an unknown device), `calibration_digest` that of the calibration (empty for the
-// built-in one).
+// sheets (empty for an unknown device), `calibration_digest` that of the calibration (empty for
+// `Calibration::BuiltIn()`).
 std::string PlanKey(absl::string_view model_digest, absl::string_view topology_digest,
                     absl::string_view snapshot_digest, int64_t global_batch_size,
                     const PlanningRules& rules, absl::string_view planner,

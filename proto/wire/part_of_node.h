@@ -13,8 +13,9 @@
 namespace parplan {
 
 // Returns the measurements that also hold for `devices_per_node` neighbouring devices of a larger
-// node: every layer and optimizer step, overlap slowdown and context memory, and the collectives of
-// groups within the part. They were taken while the whole node was busy, so their times are more
+// node: every layer and optimizer step, overlap slowdown, the memory of context and communicators,
+// and the collectives of groups within the part (participants times stride at most
+// `devices_per_node`). They were taken while the whole node was busy, so their times are more
 // likely too high than too low. INVALID_ARGUMENT (PROFILE_INVALID) if `devices_per_node` is below
 // 1. REQUIRES: it divides the node of `whole`, which is not checked.
 absl::StatusOr<ProfileSnapshot> PartOfNode(const ProfileSnapshot& whole, int devices_per_node);

@@ -68,10 +68,11 @@ v1::Strategy StrategyToProto(const Strategy& strategy);
 v1::Prediction PredictionToProto(const Prediction& prediction);
 
 // Returns the prediction of a message. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with the path of the
-// field below `field` for a negative time or size, a ratio that is not finite, an item of unknown
-// kind or named twice, a peak that is not the sum of its items, an unknown bottleneck or
-// confidence, a range that ends before it begins, or a time in seconds that is neither 0 nor that
-// of the Duration beside it. A range that is absent is the predicted value alone.
+// field below `field` for a negative time, size or count, a ratio that is not finite, an item of
+// unknown kind or named twice, a stage's peak that is not the sum of its items, a bottleneck or
+// confidence that is UNSPECIFIED or unknown, a range that ends before it begins, or a time in
+// seconds that is neither 0 nor that of the Duration beside it. A range that is absent is the
+// predicted value alone. Whether stages, peak and ranges agree with one another is not checked.
 absl::StatusOr<Prediction> PredictionFromProto(const v1::Prediction& message,
                                                absl::string_view field = "prediction");
 
@@ -82,7 +83,8 @@ v1::SearchSummary SearchSummaryToProto(const SearchSummary& summary, Seconds cpu
 
 // Returns the summary of a message, without its times. INVALID_ARGUMENT (PAYLOAD_MALFORMED) with
 // the path of the field below `field` for a missing termination, unknown enum values, negative
-// counts or times, a gap that is not finite, or seconds that are not those of the Duration.
+// counts or times, a gap that is not finite, or seconds that are not those of the Duration. A limit
+// that is UNSPECIFIED is none.
 absl::StatusOr<SearchSummary> SearchSummaryFromProto(const v1::SearchSummary& message,
                                                      absl::string_view field = "search");
 

@@ -40,14 +40,15 @@ absl::StatusOr<AskedPlan> AskedPlanFromProto(const v1::PlanSpec& spec,
                                              absl::string_view field = "");
 
 // Returns the problem of `asked` with the measurements and data sheets of `knowledge`, each of
-// which may be null. INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below `field`, as
-// in `AskedPlanFromProto`, for what depends on several parts: a batch that is not positive or that
-// the micro-batches do not divide, a schedule outside space or target, a precision that a device
-// does not multiply, and whatever else `PlanningProblem::Create` refuses. FAILED_PRECONDITION
-// (PROFILE_MISSING) if a group's profile is of another device kind or node size. Takes topologies
-// of several node groups; callers that cannot plan for them refuse them before. REQUIRES: `asked`
-// is from `AskedPlanFromProto`, and `knowledge` has no more groups than the topology; aborts
-// otherwise.
+// which may be null, and its calibration, for which null stands for `Calibration::BuiltIn()`, not
+// for `PublishedCalibration`. INVALID_ARGUMENT (SPEC_INVALID) with the path of the field below
+// `field`, as in `AskedPlanFromProto`, for what depends on several parts: a batch that is not
+// positive or that the micro-batches do not divide, a schedule outside space or target, a precision
+// that a device does not multiply, and whatever else `PlanningProblem::Create` refuses.
+// FAILED_PRECONDITION (PROFILE_MISSING) if a group's profile is of another device kind or node
+// size. Takes topologies of several node groups; callers that cannot plan for them refuse them
+// before. REQUIRES: `asked` is from `AskedPlanFromProto`, and `knowledge` has no more groups than
+// the topology; aborts otherwise.
 absl::StatusOr<PlanningProblem> ProblemFor(const AskedPlan& asked, Knowledge knowledge,
                                            absl::string_view field = "");
 

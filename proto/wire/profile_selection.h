@@ -28,6 +28,7 @@ class RuntimeSelection {
   // other runtimes are older than all others.
   enum class Part { kNone, kWhole, kCollectives };
 
+  // `device_kind` is that of the profiles, `runtime_id` that of the question (`RuntimeTraits`).
   RuntimeSelection(absl::string_view device_kind, absl::string_view runtime_id);
 
   // Returns the part of the next older profile that holds. REQUIRES, unchecked: it is of the kind

@@ -28,7 +28,7 @@ struct PlanningOptions {
   std::string planner = kDefaultPlanner;
   // Largest number of states that the search expands; 0 for no limit.
   int64_t max_state_count = 0;
-  // Largest time of the search; absent for the server's limit.
+  // Largest time of the search; absent for the server's limit, and for none in planctl.
   std::optional<absl::Duration> search_time_limit;
   // See `SearchControl::wanted_gap_ratio`.
   std::optional<double> wanted_gap_ratio;

@@ -27,12 +27,14 @@ namespace parplan {
 // micro_batch_size), their memories by (tensor_parallel_degree, sequence_parallel,
 // sequence_length), collectives by (collective, participant_count, rank_stride,
 // message_size_bytes), optimizer steps by (optimizer, precision, parameter_count), and
-// `overlap_slowdown` and `context_memory_bytes` each by itself,
-// the latter with `communicator_memory_bytes` of the same profile. So a profile that is uploaded in
-// two halves gives the snapshot of the whole, and its digest (digest.h) depends neither on the
-// order of points nor on local ids.
+// `overlap_slowdown` and `context_memory_bytes` each by itself, the latter with
+// `communicator_memory_bytes` of the same profile. So a profile that is uploaded in two halves
+// gives the snapshot of the whole, and its digest (digest.h) depends neither on the order of points
+// nor on local ids.
 class SnapshotBuilder {
  public:
+  // The arguments are those of the question: the kind of device, the devices that its job gets of
+  // each node, and its runtime (`RuntimeTraits`).
   SnapshotBuilder(absl::string_view device_kind, int devices_per_node,
                   absl::string_view runtime_id);
   ~SnapshotBuilder();

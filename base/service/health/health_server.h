@@ -13,7 +13,8 @@
 namespace parplan {
 
 // A server that answers `grpc.health.v1.Health` while it lives and refuses every other method with
-// UNIMPLEMENTED. No API and no reflection can be reached here, so plain text reveals nothing.
+// UNIMPLEMENTED. A name that `Start` was not given is NOT_FOUND for `Check`. No API and no
+// reflection can be reached here, so plain text reveals nothing.
 // Nothing limits the connections. The destructor gives calls in progress 200 ms, then cancels them.
 class HealthServer {
  public:

@@ -25,9 +25,9 @@ std::optional<absl::Time> EarliestExpiry(const std::string& pem);
 // that each gets: the `EarliestExpiry` in seconds since 1970. Empty paths are left out. A file is
 // read again on collection if its time of change is another, and on each collection until it has a
 // certificate; while it cannot be read or has no certificate, its last value stays, and before the
-// first it has no series. Returns null if all paths are empty. Safe to collect from any thread, one
-// at a time; a collection waits for the disk. The caller keeps the pointer as long as the metrics
-// shall be exposed, since prometheus-cpp's exposer does not.
+// first it has no series. Returns null if all paths are empty. Safe to collect from any thread; a
+// collection waits for another one and for the disk. The caller keeps the pointer as long as the
+// metrics shall be exposed, since prometheus-cpp's exposer does not.
 std::shared_ptr<prometheus::Collectable> MakeCertificateMetrics(
     const std::map<std::string, std::string>& path_by_label);
 

@@ -32,8 +32,9 @@ struct Session {
 // The work of a command, called once its arguments are read.
 using Action = std::function<absl::Status()>;
 
-// Adds commands to the program. Each command, once chosen (`Command::OnChosen`), sets `action`.
-// `session` and `action` outlive the run of the action.
+// Adds commands to the program. Each command, once chosen (`Command::OnChosen`), sets `action`; an
+// action that stays empty ends the program as INTERNAL. `session` and `action` outlive the run of
+// the action; `session.json` has its value only then.
 using AddCommands = std::function<void(Command program, const Session& session, Action& action)>;
 
 // The texts of a program of commands. `RunCommands` reads them.
@@ -58,8 +59,9 @@ struct CommandProgram {
 int RunCommands(const CommandProgram& program, const AddCommands& add_commands, int argc,
                 const char* const* argv);
 
-// Prints to standard output, without adding a newline, and flushes. INTERNAL if it is closed or its
-// disk is full.
+// Prints `text` to standard output as it is, without adding a newline, and flushes. The caller
+// makes JSON of it if `session.json`. Sets `session.answered`, also if it fails: INTERNAL if
+// standard output is closed or its disk is full.
 absl::Status Print(const Session& session, absl::string_view text);
 
 // Prints a line to standard error unless the session is quiet.

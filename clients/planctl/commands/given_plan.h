@@ -26,8 +26,8 @@ struct GivenPlan {
 };
 
 // Reads the file at `path`, `-` for standard input: an envelope, an unsigned plan with or without a
-// prediction, or a strategy file of Galvatron. Signatures are not verified, and whether the plan
-// answers the question of `spec` is not checked.
+// prediction, or a strategy file of Galvatron, which is any file with the text `"pp_deg"`.
+// Signatures are not verified, and whether the plan answers the question of `spec` is not checked.
 //
 // Only a strategy file reads `spec` and `options`: its layers are those of the model of `spec`, and
 // the number of devices is `options.device_count` or, if that is 0, nodes times devices per node of

@@ -35,8 +35,8 @@ struct Written {
                    const google::protobuf::Message& message);
 };
 
-// Prints the files, and the notes to standard error; with `--format json` files and notes as one
-// object. Returns the errors of Print (command_program.h).
+// Prints the files, and unless `--quiet` is given the notes to standard error; with `--format json`
+// files and notes as one object, quiet or not. Returns the errors of Print (command_program.h).
 absl::Status ReportWritten(const Session& session, const Written& written,
                            const std::vector<std::string>& notes);
 

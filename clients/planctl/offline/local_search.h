@@ -24,7 +24,8 @@ struct SearchWatch {
   // Ends the search with the best plan so far once it returns true. Called on any thread that
   // searches, by several at once. May be empty.
   std::function<bool()> is_cancelled;
-  // Threads that search, the calling one included, at least 1. The answer does not depend on it.
+  // Threads that search, the calling one included; less than 1 counts as 1. The answer does not
+  // depend on it.
   int thread_count = 1;
 };
 
@@ -39,7 +40,8 @@ struct LocalSearch {
 
 // Runs `planner` under the limits of `options`, whose rules and planner are not read; a search that
 // `watch` cancelled says so (`SearchLimit::kCancelled`). Returns the errors of `FindPlan`, and
-// INTERNAL (CHECK_FAILED) if the result is not what the planner promised.
+// INTERNAL (CHECK_FAILED) if the result is not what the planner promised. Blocks until the search
+// ends. Throws std::system_error if the system has no thread for it.
 absl::StatusOr<LocalSearch> SearchHere(const PlanningProblem& problem, const std::string& planner,
                                        const PlanningOptions& options,
                                        const SearchWatch& watch = {});

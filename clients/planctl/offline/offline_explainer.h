@@ -24,7 +24,7 @@ namespace parplan::planctl {
 // The arguments of `EvaluateOffline` (offline_planner.h). Plans that are given are predicted at
 // their own batch size; searches take that of `spec`, or that of the plan if `spec` has none.
 struct ExplainContext {
-  // The question, the measurements, and the calibration; null stands for the built-in one.
+  // The question, the measurements, and the calibration; null stands for `PublishedCalibration`.
   v1::PlanSpec spec;
   std::vector<v1::Profile> profiles;
   std::shared_ptr<const Calibration> calibration;
@@ -51,7 +51,8 @@ struct WhyNot {
   bool stopped_early = false;
 };
 
-// Runs `planner` on the question of `context` under its limits. Returns the errors of
+// Runs `planner` on the question of `context` under its limits, and if nothing fits once more,
+// under the same limits, with the memory that would suffice. Returns the errors of
 // `EvaluateOffline` for the plan, those of `OfflineProblem`, and those of `SearchHere` except
 // NO_FEASIBLE_PLAN, which is an answer.
 absl::StatusOr<WhyNot> WhyNotOffline(const ExplainContext& context, const Plan& plan,

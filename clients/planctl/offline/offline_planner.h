@@ -51,9 +51,9 @@ absl::StatusOr<PlanningProblem> ProblemOfPlan(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles, const Plan& plan,
     const std::shared_ptr<const Calibration>& calibration = nullptr);
 
-// Predicts a given plan. The schedule and, if `spec` names none, the batch size and the largest
-// tensor-parallel degree are the plan's; space, target and range of batch sizes are ignored, so
-// plans that no search makes can be predicted too.
+// Predicts a given plan. The schedule and, if `spec` names none, the batch size are the plan's, and
+// the largest tensor-parallel degree is at least the plan's; space, target and range of batch sizes
+// are ignored, so plans that no search makes can be predicted too.
 //
 // Apart from the errors of `OfflineProblem` and `CostModel::Create`: INVALID_ARGUMENT
 // (SPEC_INVALID) naming `--batch` or `--micro-batches` if `spec` has another than the plan, and

@@ -15,7 +15,8 @@
 
 namespace parplan::planctl {
 
-// One item of the memory of a stage's fullest device.
+// One item of the memory of a stage's fullest device. An item that only one of prediction and
+// measurement has is 0 in the other.
 struct RunMemoryItem {
   // From 0.
   int stage = 0;

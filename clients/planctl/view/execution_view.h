@@ -15,8 +15,10 @@ namespace parplan::planctl {
 // time and memory. Empty without executions.
 std::string ExecutionListText(const v1::ListExecutionsResponse& executions);
 
-// Returns one execution with the phases and memory items of its stages. A value that was not
-// measured, or a time that was not predicted, is `-`; a ratio is measured over predicted.
+// Returns one execution with the phases and memory items of its stages, times in ms and sizes in MB
+// of 10^6 bytes. A value that was not measured, or a time that was not predicted, is `-`; a phase
+// or item that a list leaves out is 0, and `-` if the stage has no such list. A ratio is measured
+// over predicted.
 std::string ExecutionText(const v1::Execution& execution);
 
 }  // namespace parplan::planctl

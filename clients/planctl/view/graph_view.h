@@ -14,8 +14,8 @@
 
 namespace parplan::planctl {
 
-// Returns the operator of `graph` with this name, not null and valid as long as `graph`. NOT_FOUND
-// (RESOURCE_NOT_FOUND) naming those there are.
+// Returns the first operator of `graph` with this name, not null and valid as long as `graph`.
+// NOT_FOUND (RESOURCE_NOT_FOUND) naming those there are.
 absl::StatusOr<const AuxiliaryOperator*> OperatorNamed(const AuxiliaryGraph& graph,
                                                        absl::string_view name);
 

@@ -42,7 +42,7 @@ struct PlanView {
   std::vector<std::string> notes;
   // For example `llama2-7b`; empty if unknown.
   std::string model_id;
-  // For example `8 x NVIDIA A100-SXM4-40GB`; empty if unknown.
+  // The devices of the first node group, for example `8 × NVIDIA A100-SXM4-40GB`; empty if unknown.
   std::string devices;
   // One sentence about the signature; empty for unsigned plans.
   std::string signature;

@@ -11,7 +11,9 @@
 
 namespace parplan::planctl {
 
-// The part of the tree to show.
+// The part of the tree to show. No strategy is left for a pipeline degree that does not divide the
+// devices, nor with `limits.only_powers_of_two` if the number of devices is not a power of two. The
+// views take time linear in the ordered paths (`TreePaths`, planner/search/space/tree_paths.h).
 struct StrategiesQuestion {
   // Devices to divide, at least 1.
   int device_count = 8;
@@ -19,8 +21,7 @@ struct StrategiesQuestion {
   TreeLimits limits;
   // Whether every strategy is also there with recomputation.
   bool recompute = true;
-  // Shows only this pipeline degree, a divisor of `device_count`, which is not checked; absent: all
-  // of them.
+  // Shows only this pipeline degree, a divisor of `device_count`; absent: all of them.
   std::optional<int> pipeline_parallel_degree;
 };
 

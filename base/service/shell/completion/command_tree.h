@@ -34,7 +34,7 @@ struct CommandNode {
   // The words after the program: `keys rotate`; empty for the program itself.
   std::string path;
   std::string help;
-  // Direct sub-commands by name.
+  // Names of the direct sub-commands, in the order in which they were added.
   std::vector<std::string> commands;
   // Flags of the command, and those of the commands above it that may be given here too, but for
   // their --help and --version.
