@@ -227,7 +227,7 @@ absl::StatusOr<int> ReadMegatronVirtualStages(const ArgumentList& arguments, int
   }
   if (!arguments.Has(kVirtualStageLayers)) return arguments.Count(kVirtualStagesPerRank, 1);
   const int layers = arguments.Count(kVirtualStageLayers, 1);
-  if (rank_layers % layers != 0) {
+  if (rank_layers < layers || rank_layers % layers != 0) {
     return arguments.Fault(kVirtualStageLayers, absl::StrCat("does not divide the ", rank_layers,
                                                              " layers of a pipeline rank"));
   }

@@ -60,8 +60,9 @@ absl::Status NameEnds(const ArgumentList& arguments, int decoders, int pipeline,
   std::vector<int> rank_layers(static_cast<size_t>(pipeline), ranks > 0 ? left / ranks : 0);
   if (has_first) rank_layers.front() = first;
   if (has_last) rank_layers.back() = last;
-  PARPLAN_ASSIGN_OR_RETURN(const int count,
-                           ReadMegatronVirtualStages(arguments, ranks > 0 ? left / ranks : first));
+  // Layers of a rank between the ends, or of one at an end if there are no others.
+  const int layers_of_rank = ranks > 0 ? left / ranks : rank_layers.front();
+  PARPLAN_ASSIGN_OR_RETURN(const int count, ReadMegatronVirtualStages(arguments, layers_of_rank));
   facts->virtual_stage_count = count;
   for (const int layers : rank_layers) {
     if (layers % count == 0) continue;

@@ -119,7 +119,9 @@ std::optional<LanguagePart> FindLanguagePart(const json& whole, ConfigFields& co
     if (is_silent && config.Has(key)) part.fields[key] = whole[key];
     config.MarkRead(key);
   }
-  if (!part.fields.contains("model_type") && whole.contains("model_type")) {
+  const bool names_no_type =
+      !part.fields.contains("model_type") || part.fields["model_type"].is_null();
+  if (names_no_type && whole.contains("model_type")) {
     part.fields["model_type"] = whole["model_type"];
   }
   std::string name = part.path;

@@ -1,23 +1,18 @@
 #include "profiler-agent/measure/torch_job.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <set>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
-#include "base/system/posix_file.h"
 #include "executor/device/ranks/child_process.h"
 #include "profiler-agent/measure/process_group.h"
+#include "profiler-agent/measure/temporary_file.h"
 #include "profiler-agent/probe/probe_plan.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/json_file.h"
@@ -73,25 +68,6 @@ absl::StatusOr<std::string> ResultOf(RankProcesses& process, absl::string_view p
 
 // The file that a child writes its result to.
 std::string ResultFile() { return absl::StrCat("/dev/fd/", kResultDescriptor); }
-
-// Writes a model to a new temporary file and returns its path.
-absl::StatusOr<std::string> WriteSpec(const v1::ModelSpec& model) {
-  std::error_code ignored;
-  std::string path =
-      (std::filesystem::temp_directory_path(ignored) / "parplan-torch-XXXXXX").string();
-  const int file = ::mkstemp(path.data());
-  if (file < 0) {
-    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", ErrnoText(errno),
-                                               "; set TMPDIR to a folder that is writable"));
-  }
-  ::close(file);
-  std::ofstream stream(path, std::ios::binary);
-  if (!(stream << ToReadableJson(model)) || !stream.flush()) {
-    ::unlink(path.c_str());
-    return absl::UnavailableError(absl::StrCat("cannot write ", path, "; check the free space"));
-  }
-  return path;
-}
 
 void Append(absl::string_view flag, const std::set<int64_t>& values,
             std::vector<std::string>& words) {
@@ -175,7 +151,8 @@ absl::StatusOr<std::string> TorchVersion(const std::string& program) {
 absl::StatusOr<std::unique_ptr<TorchJob>> TorchJob::Start(const agent::v1::ProbePlan& plan,
                                                           int model,
                                                           const TorchJobOptions& options) {
-  PARPLAN_ASSIGN_OR_RETURN(std::string spec_path, WriteSpec(plan.models(model)));
+  PARPLAN_ASSIGN_OR_RETURN(std::string spec_path,
+                           WriteTemporaryFile("parplan-torch", ToReadableJson(plan.models(model))));
   std::unique_ptr<TorchJob> job(new TorchJob(plan.torch().program(), std::move(spec_path)));
   PARPLAN_ASSIGN_OR_RETURN(std::vector<std::string> words,
                            CommandLine(plan, model, job->spec_path_, options));

@@ -49,6 +49,13 @@ TEST(FindLanguagePart, FieldsOfOtherPartsAreNotedAndNotRefused) {
               HasSubstr("config.json: text_config.num_tiles: "));
 }
 
+// A type that is null is none, as other fields that the whole file has.
+TEST(FindLanguagePart, APartWithoutATypeHasThatOfTheWholeFile) {
+  const std::string config = absl::StrCat(R"({"model_type": "llama", "text_config": )",
+                                          With(kGated, R"({"model_type": null})"), "}");
+  EXPECT_EQ(ParametersOf(config), ParametersOf(kGated));
+}
+
 TEST(FindLanguagePart, AnEmptyPartIsNone) {
   EXPECT_EQ(ParametersOf(With(kGated, R"({"text_config": {}})")), ParametersOf(kGated));
 }

@@ -202,11 +202,17 @@ class BlockStages {
     --looks_left_;
     meter_.Expand(kStatesOfBlockLook);
     simulation_.SetCount(count);
-    const UnevenScore score = simulation_.Score(partition);
+    UnevenScore score = simulation_.Score(partition);
     if (score.excess > 0.0 || !(score.step < Cutoff())) return score;
     Plan plan = simulation_.PlanOf(partition);
     if (plan.virtual_stage_count == 1) plan.schedule = setting_.candidate().schedule;
     Prediction prediction = evaluator_.Predict(plan);
+    // One stage a device is simulated as 1F1B. GPipe keeps more micro-batches.
+    const Bytes usable = setting_.problem().usable_memory();
+    if (prediction.peak_memory_upper > usable) {
+      score.excess = (prediction.peak_memory_upper - usable).as_double();
+      return score;
+    }
     plans_.Offer({std::move(plan), std::move(prediction)});
     return score;
   }

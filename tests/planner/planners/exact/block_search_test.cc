@@ -116,6 +116,38 @@ TEST(SearchBlocks, AnswersAsBruteForce) {
   EXPECT_GT(interleaved, 0);
 }
 
+// Models of so many layers have no bound of a pipeline, and partitions are simulated as 1F1B, which
+// keeps fewer micro-batches than GPipe.
+TEST(SearchBlocks, PlansOfGpipeWithManyLayersFit) {
+  EstimatedOptions options;
+  options.device_count = 8;
+  options.decoder_count = 260;
+  options.hidden_size = 2048;
+  options.attention_head_count = 16;
+  options.sequence_length = 1024;
+  options.vocabulary_size = 50257;
+  options.global_batch_size = 16;
+  options.rules.allow_recompute = true;
+  options.rules.schedule = Schedule::kGpipe;
+  options.rules.dimensions = DimensionSet::All();
+  for (const SearchDimension left_out :
+       {kPerLayer, kEndStrategies, kOptimizerSharding, kGradientSharding, kParameterSharding}) {
+    options.rules.dimensions = options.rules.dimensions.Without(left_out);
+  }
+  int found = 0;
+  for (const double gigabytes : {42.9, 41.0, 39.0, 37.0}) {
+    SCOPED_TRACE(testing::Message() << gigabytes << " GB");
+    const PlanningProblem problem =
+        EstimatedProblem(options).WithUsableMemory(Bytes::Ceil(gigabytes * 1e9));
+    ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
+    const std::optional<PlanningResult> result = SearchExact(problem, costs, {});
+    ASSERT_TRUE(result.has_value());
+    EXPECT_OK(CheckResult(problem, *result));
+    found += std::holds_alternative<PlanFound>(*result) ? 1 : 0;
+  }
+  EXPECT_GT(found, 0);
+}
+
 // The best plan of a shape is never below the bounds of its choices.
 TEST(BlockBound, IsBelowEveryPlan) {
   int plan_count = 0;
