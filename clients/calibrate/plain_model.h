@@ -15,12 +15,17 @@ namespace parplan::accuracy {
 // name of `run->model` and the source of `run` are set if the row has them.
 //
 // Values that the row leaves out follow from `architecture` and the model's name, else are the
-// usual ones: with GELU 4 times the hidden size, experts as wide as the feed-forward part, as many
-// key and value heads as heads, no other part. In a hybrid the letters of `layer_pattern` count
-// more than `layers`. A size that has no such value, for example `layers`, or `ffn` of a SwiGLU
-// model, is a fault that `fields` remembers (row_fields.h), and the reading goes on. Features that
-// the planner cannot express are appended to `run->beyond`, for which ReadPublishedRuns skips the
-// row.
+// usual ones, also where both are unknown: decoder layers with GELU, a tied head and no learned
+// positions; with GELU 4 times the hidden size, experts as wide as the feed-forward part, as many
+// key and value heads as heads, no other part. A size that has no such value, for example `layers`,
+// or `ffn` of a SwiGLU model, is a fault that `fields` remembers (row_fields.h), and the reading
+// goes on. Features that the planner cannot express are appended to `run->beyond`, for which
+// ReadPublishedRuns skips the row.
+//
+// A model is a hybrid if `architecture` or its name contains `mamba`, `hybrid`, `nemotron-h` or
+// `nemotron_h`, in any case. The letters of its `layer_pattern` count more than `layers`; that it
+// lacks a pattern, or the `mtp_pattern` of layers that predict further tokens, is appended to
+// `run->beyond` too. `layer_pattern` is not read of other models.
 void ReadPlainModel(const RowFields& fields, const std::string& architecture, PublishedRun* run);
 
 }  // namespace parplan::accuracy

@@ -21,10 +21,11 @@ namespace parplan::accuracy {
 // most `kMaxDeviceCount` (planner/model/planning_problem.h).
 absl::StatusOr<ModelSpec> ModelOf(const PublishedRun& run, const RunRuntime& runtime);
 
-// Returns a text for readers that is equal for models which differ in nothing but their name, and
-// different otherwise. A size that is left out and one that says what then counts give the same.
-// The convolution's width and the chunk of a state space are not in the text, since rows cannot say
-// them.
+// Returns a text, for people and as a key of a job, that is equal for models which differ in
+// nothing but their name, and different otherwise; the length of the sequence is one of the sizes.
+// A size that is left out and one that says what then counts give the same, and so do sizes of a
+// part that the model lacks. Kind, convolution's width, chunk and rank of time steps of a state
+// space are not in the text, since rows cannot say them.
 std::string ModelKey(const PublishedModel& model);
 
 }  // namespace parplan::accuracy

@@ -27,7 +27,8 @@ struct RunRuntime {
   Precision precision = Precision::kBf16;
   Recomputation recomputation;
   // With interval n the n-th, 2n-th, ... layer behind the embedding recompute, counted from 1 over
-  // all stages; at least 1.
+  // all stages; at least 1. Of these only the first `recompute_layer_count` of each virtual stage
+  // do if the run has such a number. Layers that predict further tokens never recompute.
   int recompute_interval = 1;
   // ZeRO level, 0 to 3, of a run that does not say its own.
   int default_zero_level = 0;

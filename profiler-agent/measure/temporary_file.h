@@ -1,4 +1,4 @@
-// A file with which the agent tells a child process what to measure. `probe_job.cc` and
+// A file that holds what a child process of the agent is to measure. `probe_job.cc` and
 // `torch_job.cc` write one each and unlink it when the child has ended.
 
 #ifndef PARPLAN_PROFILER_AGENT_MEASURE_TEMPORARY_FILE_H_

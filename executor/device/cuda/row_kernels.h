@@ -1,8 +1,9 @@
 // Kernels on rows: norms, logits, embeddings, and sums of columns. A block of kRowThreads works on
 // one row unless the comment says otherwise. All sums have a fixed order. Arguments are those of
-// the operation of LayerKernels (layer_kernels.h) that a kernel implements; T is float or Bfloat16,
-// and rows are read in packs of N elements, of which `row_size` is a multiple. Launched by
-// DeviceKernels alone.
+// the operation of LayerKernels (layer_kernels.h) that a kernel implements, but tokens and targets
+// are copies of them in device memory. T is float or Bfloat16. Kernels with a parameter N read rows
+// in packs of N elements. REQUIRES for these, unchecked: `row_size` is a multiple of N, and all
+// arrays of T but `bias` are aligned to a pack. Launched by DeviceKernels alone.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_ROW_KERNELS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_ROW_KERNELS_H_
@@ -16,7 +17,7 @@ namespace parplan::cuda {
 inline constexpr float kNormEpsilon = 1e-5f;
 
 // Returns the sum of f(element, column) over a row of `size` elements, a multiple of N, N elements
-// at a time.
+// at a time. All threads of a block of kRowThreads call it and get the result.
 template <int N, typename T, typename F>
 __device__ __forceinline__ float RowSum(const T* row, int64_t size, F f) {
   float sum = 0.0f;
@@ -57,7 +58,8 @@ __global__ void NormRows(bool has_mean, const T* x, const T* gain, const T* bias
   }
 }
 
-// Computes dx += r (d - mean(d) - n mean(d n)) with d = dy gain and n = (x - mean) r.
+// The part of `NormBackward` for x: computes dx += r (d - mean(d) - n mean(d n)) with d = dy gain
+// and n = (x - mean) r. Without `has_mean` the term mean(d) is left out.
 template <typename T, int N>
 __global__ void NormRowsBackward(bool has_mean, const T* dy, const T* x, const T* gain,
                                  const float* kept, T* dx, int64_t row_size) {
@@ -116,7 +118,7 @@ struct ColumnNormal {
 inline constexpr int kColumnThreads = 32;
 inline constexpr int kColumnRows = 8;
 
-// Sums the rows of chunk blockIdx.y, for kColumnThreads columns per block, into
+// Sums the `chunk_rows` rows of chunk blockIdx.y, for kColumnThreads columns per block, into
 // parts[chunk][column]. Blocks of kColumnThreads x kColumnRows.
 template <typename Value>
 __global__ void SumColumnChunks(Value value, int64_t row_count, int64_t column_count,
@@ -224,10 +226,11 @@ __global__ void EmbedRows(const int32_t* tokens, const T* table, int64_t first_t
   }
 }
 
-// Adds rows of dy to the gradient of a table; one block per row of the table and kRowThreads
-// columns, so that each element has one writer, which adds in the order of positions. Row k of
-// those that have tokens is rows[k], and its positions are positions[starts[k]] up to
-// positions[starts[k + 1] - 1].
+// Adds rows of dy to the gradient of a table; one block per row that has tokens (blockIdx.x) and
+// kRowThreads columns (blockIdx.y), so that each element has one writer, which adds in the order of
+// positions. Row k of those that have tokens is rows[k], counted from the first row of the table
+// here, and its positions, rows of dy, are positions[starts[k]] up to positions[starts[k + 1] - 1].
+// A row of the table occurs once in `rows`.
 template <typename T>
 __global__ void EmbedRowsBackward(const int32_t* starts, const int32_t* rows,
                                   const int32_t* positions, const T* dy, int64_t row_size,

@@ -9,12 +9,15 @@
 
 namespace parplan {
 
-// About how many stages prices are computed for; the others follow from these. Prices change slowly
-// from stage to stage, because only the number of micro-batches in flight differs. Not measured for
-// other numbers.
+// Limits how many stages prices are computed for. In range_bound.cc they are at most one more than
+// this, stages with as many micro-batches in flight share their prices, and the others take those
+// of a stage before; in pipeline_prices.cc they are fewer than twice this, and the others are
+// interpolated. Prices change slowly from stage to stage, because only the number of micro-batches
+// in flight differs. Not measured for other numbers.
 inline constexpr int kPricedStages = 24;
-// Prices tried for one stage; the loop usually ends earlier, at a vertex of the lower hull. Not
-// measured for other numbers.
+// Prices tried in one search for the price of a stage; the loop usually ends earlier, at a vertex
+// of the lower hull. There is one search a stage in pipeline_prices.cc, and in range_bound.cc one
+// for each of its ranges of layers and weights of times. Not measured for other numbers.
 inline constexpr int kPriceSteps = 24;
 
 }  // namespace parplan

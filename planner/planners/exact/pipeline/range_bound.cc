@@ -121,7 +121,7 @@ double RangeBounds::BestPrice(absl::Span<const DefinitionRun> runs, int weight,
 
 void RangeBounds::SetPrices(absl::Span<const int> boundaries) {
   const int depth = setting_.depth();
-  // The other stages use the prices of the nearest one.
+  // The other stages use the prices of the one before.
   const int stride = std::max(1, (depth + kPricedStages - 1) / kPricedStages);
   for (int begin = 0; begin < depth;) {
     // Stages with the same number of micro-batches in flight.

@@ -72,12 +72,16 @@ class SuffixSearch {
   // `FrontCache::Find` says.
   std::vector<ChosenStage> Stages(int result) const;
 
-  // Calls `visit` with the stages, first to last, of every plan whose bound is at most `cutoff`;
-  // `visit` returns the new cutoff, and a larger one than before is ignored. The span is valid
-  // during the call. Ends after it has tried `max_nodes` choices of stages, or when the meter
-  // stops. Returns false if not everything was visited, for these reasons or because the front of
-  // some stage is not complete. REQUIRES, unchecked: `Run` returned true, and `cutoff` is at most
-  // that of `Run`; with a greater one plans are missed.
+  // Calls `visit` with the stages, first to last, of every plan made of choices of the fronts whose
+  // bound is at most `cutoff`, which is without the overhead too, dominated ones among them. Other
+  // choices of a stage are better in none of the times compared, but may need less memory: if
+  // `visit` refuses a plan for its memory, one with such a choice may fit, and is not visited, so
+  // that nothing is proved about plans as fast as the refused one. `visit` returns the new cutoff,
+  // and a larger one than before is ignored. The span is valid during the call. Ends after it has
+  // tried `max_nodes` choices of stages, or when the meter stops. Returns false if not everything
+  // was visited, for these reasons or because the front of some stage is not complete; plans that a
+  // new cutoff excludes count as visited. REQUIRES, unchecked: `Run` returned true, and `cutoff` is
+  // at most that of `Run`; with a greater one plans are missed.
   bool Enumerate(double cutoff, int64_t max_nodes,
                  const std::function<double(absl::Span<const ChosenStage>)>& visit);
 
