@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "clients/calibrate/known_models.h"
 #include "clients/import/named_text.h"
@@ -123,17 +124,21 @@ void ReadPattern(const RowFields& fields, PublishedRun* run) {
 void ReadPlainModel(const RowFields& fields, const std::string& architecture, PublishedRun* run) {
   PublishedModel& model = run->model;
   const std::string lower = absl::AsciiStrToLower(absl::StrCat(architecture, " ", model.name));
+  // The word that stands first: the architecture's, and not one that a name happens to have within.
+  size_t first = std::string::npos;
   for (const Architecture& known : kArchitectures) {
-    if (!absl::StrContains(lower, known.word)) continue;
+    const size_t place = absl::string_view(lower).find(known.word);
+    if (place >= first) continue;
+    first = place;
     model.feed_forward_kind = known.feed_forward_kind;
     model.tied_embedding = known.tied_embedding;
     model.learned_positions = known.learned_positions;
-    break;
   }
   // BLOOM's models and their prequel add a bias by distance to the scores (ALiBi).
   if (absl::StartsWith(run->source, "bigscience")) model.learned_positions = false;
   model.encoder = absl::StrContains(lower, "bert");
-  if (absl::StrContains(lower, "t5")) {
+  // T5 and mT5, but no GPT of five hundred billion parameters.
+  if (absl::StrContains(absl::StrReplaceAll(lower, {{"gpt", ""}}), "t5")) {
     run->beyond.push_back("encoder-decoder models are not read");
   }
   const bool is_hybrid = absl::StrContains(lower, "mamba") || absl::StrContains(lower, "hybrid") ||

@@ -37,6 +37,23 @@ TEST(ReadPublishedRuns, ReadsAPlainRow) {
   EXPECT_EQ(run.out_of_memory, false);
 }
 
+// The architecture counts, whatever letters its name has within.
+TEST(ReadPublishedRuns, TheArchitectureStandsFirst) {
+  const auto row = [](const char* architecture, const char* name) {
+    return With(GptRow(), R"("arch": "gpt", "name": "GPT tiny")",
+                absl::StrCat(R"("arch": ")", architecture, R"(", "name": ")", name, R"(")"));
+  };
+  const PublishedRun llama = RunOf(row("llama", "Llama, optimized for prompts"));
+  EXPECT_EQ(llama.model.feed_forward_kind, FeedForwardKind::kSwiglu);
+  EXPECT_FALSE(llama.model.tied_embedding);
+  EXPECT_FALSE(llama.model.learned_positions);
+  EXPECT_EQ(RunOf(row("moe", "gpt-oss")).model.feed_forward_kind, FeedForwardKind::kSwiglu);
+  EXPECT_EQ(RunOf(row("gpt", "OPT-moe")).model.feed_forward_kind, FeedForwardKind::kGelu);
+  EXPECT_TRUE(RunOf(row("gpt", "GPT530B")).model.tied_embedding);
+  EXPECT_THAT(SkipReasonOf(row("t5", "T5-11B")), HasSubstr("encoder-decoder"));
+  EXPECT_THAT(SkipReasonOf(row("mt5", "mT5")), HasSubstr("encoder-decoder"));
+}
+
 TEST(ReadPublishedRuns, RefusesOtherFiles) {
   const auto message = [](const char* text) {
     return std::string(ReadPublishedRuns({"runs.json", text}).status().message());
