@@ -124,7 +124,9 @@ bool IsOff(const nlohmann::json& value) {
     return std::all_of(value.begin(), value.end(),
                        [](const nlohmann::json& item) { return item == -1; });
   }
-  return value.is_string() && (value == "" || value == "0");
+  if (!value.is_string()) return false;
+  const auto& text = value.get_ref<const std::string&>();
+  return text.empty() || text == "0";
 }
 
 // Reads the members of the row that are arguments of the model or the plan.

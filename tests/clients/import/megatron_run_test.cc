@@ -380,11 +380,9 @@ TEST(ImportMegatronRun, RefusesBadInput) {
   refuse(llama + "--pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 32",
          "leaves 0 of 32 layers for 1");
   // One rank that is both ends has all layers.
-  refuse(llama +
-             "--decoder-last-pipeline-num-layers 32 --num-layers-per-virtual-pipeline-stage 16",
+  refuse(llama + "--decoder-last-pipeline-num-layers 32 --num-layers-per-virtual-pipeline-stage 16",
          "virtual");
-  refuse(llama +
-             "--decoder-last-pipeline-num-layers 32 --num-layers-per-virtual-pipeline-stage 64",
+  refuse(llama + "--decoder-last-pipeline-num-layers 32 --num-layers-per-virtual-pipeline-stage 64",
          "does not divide the 32 layers of a pipeline rank");
   refuse(llama + "--pipeline-model-parallel-size 4 --account-for-loss-in-pipeline-split",
          "makes 33 layers, which 4 pipeline ranks do not divide");
