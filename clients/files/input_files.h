@@ -4,7 +4,7 @@
 // A file that cannot be read, or is larger than the limit, is INVALID_ARGUMENT (SPEC_INVALID) with
 // the path as `field`. A file with wrong contents gives the errors of the parser that each function
 // names: INVALID_ARGUMENT too, with SPEC_INVALID except for EnvelopeFromJson (PAYLOAD_MALFORMED).
-// Of these, only those of ParseJson name the file; the others name the field.
+// Errors of ParseJson name the file, and errors of the other parsers name the field.
 // Safe to call from any thread; reading a pipe waits for its end. Results are values.
 
 #ifndef PARPLAN_CLIENTS_FILES_INPUT_FILES_H_

@@ -1,5 +1,4 @@
-// What holds if the system has too few threads: `pthread_create` of this program can be told to
-// fail.
+// Tests of systems with too few threads. The `pthread_create` of this program fails on request.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -53,8 +53,7 @@ Frame Hello(const std::string& name = "group") {
           .value = DigestOf(name)};
 }
 
-// Reads the challenge to `Hello(name)`, and returns the proof of somebody who takes the job's token
-// for `token`.
+// Reads the challenge to `Hello(name)`, and returns the proof that a caller with `token` makes.
 Frame ProofFor(const Socket& socket, const std::string& name, const std::string& token = "secret") {
   absl::StatusOr<Frame> challenge = ReadFrame(socket, SteadyNow() + kLong);
   EXPECT_OK(challenge);

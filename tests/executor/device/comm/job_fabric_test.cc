@@ -79,8 +79,8 @@ class GroupWithImpostor {
   absl::Status status_;
 };
 
-// Answers the hello of rank 1 with what somebody can prove who takes `token` for the token of the
-// job and says that it is `listener`; returns what rank 1 says then.
+// Answers the hello of rank 1 as a listener with `token` that gives its rank as `listener`. Returns
+// the next frame of rank 1.
 Frame Challenge(const Socket& guest, const std::string& token, int listener = 0) {
   absl::StatusOr<Frame> frame = ReadFrame(guest, SteadyNow() + kLong);
   EXPECT_OK(frame);

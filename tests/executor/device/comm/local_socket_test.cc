@@ -79,7 +79,7 @@ TEST(LocalSocket, AFileIsHandedOver) {
   ASSERT_OK_AND_ASSIGN(const Socket theirs, listener.Accept());
   const FileDescriptor memory = Memory();
   ASSERT_EQ(::write(memory.get(), "text", 4), 4);
-  // What is said before does not take the file with it.
+  // Bytes that were written before arrive without the file.
   ASSERT_OK(theirs.WriteAll("before", SteadyNow() + kPatience));
   ASSERT_OK(SendDescriptor(theirs, memory.get(), SteadyNow() + kPatience));
   std::string before(6, ' ');
