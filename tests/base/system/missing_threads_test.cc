@@ -20,6 +20,7 @@ std::atomic<int> threads_left = 1000;
 }  // namespace parplan
 
 // Takes the place of that of the system, which it calls, also for std::thread.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): its names are reserved.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                               void* (*start)(void*), void* argument) {
   using Create = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
