@@ -20,12 +20,15 @@ namespace parplan::accuracy {
 // key and value heads as heads, no other part. A size that has no such value, for example `layers`,
 // or `ffn` of a SwiGLU model, is a fault that `fields` remembers (row_fields.h), and the reading
 // goes on. Features that the planner cannot express are appended to `run->beyond`, for which
-// ReadPublishedRuns skips the row.
+// ReadPublishedRuns skips the row. If `architecture` and the name have words of several families
+// (`nemotron`, `moe`), the word that stands first counts, `architecture` before the name. Models of
+// sources that begin with `bigscience` have no learned positions, unless the row says so.
 //
 // A model is a hybrid if `architecture` or its name contains `mamba`, `hybrid`, `nemotron-h` or
-// `nemotron_h`, in any case. The letters of its `layer_pattern` count more than `layers`; that it
-// lacks a pattern, or the `mtp_pattern` of layers that predict further tokens, is appended to
-// `run->beyond` too. `layer_pattern` is not read of other models.
+// `nemotron_h`, in any case. The letters of its `layer_pattern` count more than `layers`: `M`, `*`,
+// `E` and `-` (`PublishedModel::layer_pattern`); another letter is a fault. That it lacks a
+// pattern, or the `mtp_pattern` of layers that predict further tokens, is appended to `run->beyond`
+// too. `layer_pattern` is not read of other models.
 void ReadPlainModel(const RowFields& fields, const std::string& architecture, PublishedRun* run);
 
 }  // namespace parplan::accuracy

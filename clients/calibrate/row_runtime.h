@@ -28,9 +28,11 @@ void ReadNotes(const RowFields& fields, PublishedRun* run);
 // Reads what a row says of its own conditions: `cluster`, `source_ref.repository`, `memory_view`
 // and `failed` into `run`; `blocking_launches` and `dropout` (a flag, or a rate, of which only one
 // above 0 counts) into `run->runtime`; `peft` into `run->model` (`kind: "lora"` with `rank`, 16 if
-// absent: adapters of attention, and with `mlp` in the text `targets` of the feed-forward part
-// too). A `peft` without `kind` is ignored. Another kind is added to `run->beyond`, the reasons why
-// the run is not predicted.
+// absent: frozen weights and adapters of attention, and with `mlp` in the text `targets` of the
+// feed-forward part too). A `peft` without `kind` is ignored. Another kind is added to
+// `run->beyond`, the reasons why the run is not predicted. A figure of reserved memory
+// (`peak_reserved_gib` and the like), which ReadPublishedRuns may read later, replaces
+// `memory_view`.
 void ReadConditions(const RowFields& fields, PublishedRun* run);
 
 }  // namespace parplan::accuracy

@@ -53,7 +53,8 @@ struct CallOptions {
   // `CreatePlan`, `SearchPlan` or `ShapePlan` a short timeout gives a worse plan, or
   // SEARCH_TIMED_OUT.
   absl::Duration timeout = absl::Minutes(1);
-  // Name of the call in the server's log. Empty: the server makes one.
+  // Name of the call in the server's log: 1 to 64 ASCII letters, digits, `.`, `_` and `-`. Empty:
+  // the server makes one, as it does for a name of another form.
   std::string log_request_id;
 };
 

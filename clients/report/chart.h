@@ -2,8 +2,8 @@
 // the right, an axis below.
 //
 // Positions along a row are percentages of its width and heights are pixels, so a chart is as wide
-// as the page and its text keeps its size. The charts of the report (charts.h) and the scatter
-// chart of the accuracy study are made of it.
+// as the page and its text keeps its size. The charts of the report (charts.h) are made of it; the
+// scatter chart of the accuracy study has a frame of its own, and takes `AxisUnit` from here.
 
 #ifndef PARPLAN_CLIENTS_REPORT_CHART_H_
 #define PARPLAN_CLIENTS_REPORT_CHART_H_

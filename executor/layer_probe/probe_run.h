@@ -33,6 +33,7 @@ struct ProbedTimes {
   // Passes over one micro-batch, as means over those of the step.
   absl::Duration forward;
   absl::Duration backward;
+  // The optimizer's step, which is one for all micro-batches.
   absl::Duration optimizer_step;
 };
 
@@ -45,9 +46,10 @@ struct ProbeJob {
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const GroupSpec& group)> make_group;
 };
 // Makes a job whose model is the embedding of `model`, `depth` layers (at least 1) of definition
-// `middle_index`, and the head, in micro-batches of `shape`; only the middle layers recompute.
-// INVALID_ARGUMENT if the executor cannot run it. REQUIRES, unchecked: CheckProbeShape takes
-// `shape`, and `middle_index` is one into `ModelSpec::layer_definitions`.
+// `middle_index`, and the head, in micro-batches of `shape`; only the middle layers recompute. The
+// job keeps of `setting` a copy of its `make_group` and nothing else. INVALID_ARGUMENT if the
+// executor cannot run it. REQUIRES, unchecked: CheckProbeShape takes `shape`, and `middle_index` is
+// one into `ModelSpec::layer_definitions`.
 absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, int depth,
                                       RecomputeLevel recompute_level, const LayerProbeShape& shape,
                                       const LayerProbeSetting& setting);
@@ -55,15 +57,15 @@ absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, 
 // One rank of a job that trains such a model. Used by one thread.
 class ProbeRun {
  public:
-  // Makes the trainer of MakeProbeJob without recomputation. Collective. What `setting` points to
-  // outlives it. Returns INVALID_ARGUMENT if the executor cannot run the model, and the errors of
-  // RankTrainer::Create.
+  // Makes the job of MakeProbeJob without recomputation, and a trainer that runs it. Collective.
+  // What `setting` points to outlives it. Returns INVALID_ARGUMENT if the executor cannot run the
+  // model, and the errors of RankTrainer::Create.
   static absl::StatusOr<std::unique_ptr<ProbeRun>> Create(const ModelSpec& model, int middle_index,
                                                           int depth, const LayerProbeShape& shape,
                                                           const LayerProbeSetting& setting);
 
   // Makes one step of two micro-batches and returns [ProbedKind] its times. Collective. Returns the
-  // errors of RankTrainer::Step.
+  // errors of RankTrainer::Step, after which the run must be destroyed.
   absl::StatusOr<std::array<ProbedTimes, kProbedKindCount>> Step();
 
   // Returns the number of parameters of one layer of a kind on this rank.

@@ -32,7 +32,7 @@ struct ResidualOptions {
   // which is about 3 % each.
   double laboratory_deviation = 0.03;
   // Number p of coefficients fitted on the same n runs, which makes residuals smaller by
-  // sqrt((n - p) / n).
+  // sqrt((n - p) / n); n - p counts as at least 1.
   double fitted_parameter_count = 0.0;
 };
 
@@ -43,9 +43,10 @@ struct ResidualOptions {
 //      lies below it with a probability of at most p under any distribution (split conformal
 //      prediction: Lei et al., JASA 113, 2018, section 2.2). Above the median the same, mirrored.
 //   2. If n is too small for such a rank, it is the wider of the smallest residual and
-//      mean - t(p, n - 1) s sqrt(1 + 1/n), the prediction bound of a normal distribution.
+//      mean - t(p, n - 1) s sqrt(1 + 1/n), the prediction bound of a normal distribution. One
+//      residual has s = 0.
 //   3. Distances from the median grow by sqrt(n / (n - p)) for p fitted coefficients, and by the
-//      laboratories' deviation, added as variances.
+//      quantile of the laboratories' normal distribution, added as squares.
 //
 // Quantiles ascend and are kept within -5 and 5 (`kMaxLogRatio`). Residuals may come in any order;
 // that they are finite is not checked. REQUIRES: at least one residual; aborts otherwise.

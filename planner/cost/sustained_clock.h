@@ -16,9 +16,13 @@ namespace parplan {
 // First-Class Architectural Design Constraint", IEEE Computer 34 (4), 2001, equations 1 and 3). An
 // operation needs as much energy as on an H100, because all devices with a power limit in the
 // library are of one class of process (TSMC N5, 4N, 4NP, N3P), and half of it in half the bits:
-// peaks of fewer bits are higher by as much, so the share holds for every format.
+// peaks of fewer bits are higher by as much, so the share holds for every format. (The 4-bit peaks
+// of B300 and GB300 are 1.5 times as high as that, which the share leaves out.)
 //
 //   share = min(1, cbrt((limit / peak) / (700 W / 989.4e12 FLOP/s)))
+//
+// `limit` is `power_limit_watts` and `peak` is `matrix_flops_16_bit`, above 0 as in any device that
+// `DeviceDescription::Create` returns.
 double SustainedClockShare(const DeviceDescription& device);
 
 }  // namespace parplan

@@ -31,7 +31,7 @@ struct AuxiliaryStrategy {
 
 // An operator of a run of equal layers.
 struct AuxiliaryOperator {
-  // `layer definition.operator`.
+  // `layer definition.operator`; operators of several runs of one definition have one name.
   std::string name;
   // Layers of the run, all of which get the chosen strategy.
   int multiplicity = 1;
@@ -42,10 +42,13 @@ struct AuxiliaryOperator {
   std::optional<int> chosen;
 };
 
-// A tensor from one operator to another, given by their indices in `AuxiliaryGraph::operators`.
+// A tensor from one operator to another, given by their indices in `AuxiliaryGraph::operators`. The
+// tensor between two layers of a run goes back from the last operator of a layer to each that reads
+// a layer's input, so `from` may be at or above `to`.
 struct AuxiliaryEdge {
   int from = 0;
   int to = 0;
+  // Number of such tensors. The costs below are those of one.
   int multiplicity = 1;
   // [strategy of from][strategy of to] seconds of resharding a step, and bytes of a second copy of
   // the tensor, which is redundant as a whole.
@@ -76,6 +79,7 @@ struct AuxiliaryGraph {
 
 // A question about the graph.
 struct AuxiliaryGraphQuestion {
+  // Samples of a micro-batch over all devices of the mesh, and micro-batches of a step.
   int64_t micro_batch_size = 1;
   int64_t micro_batch_count = 1;
   // `8` or `2x4`; empty for the mesh with the least memory, or time.

@@ -21,7 +21,8 @@ struct Transfer {
 };
 
 // The part of one rank in the movement. Blocks from one rank to another have the same order in the
-// lists of both. Sends ascend by peer; several blocks of one peer may follow each other.
+// lists of both. Sends ascend by peer; several blocks of one peer may follow each other. Receives
+// need not ascend: they follow the first rank that holds each block.
 struct ReshardProgram {
   std::vector<Transfer> sends;
   std::vector<Transfer> receives;
@@ -31,7 +32,9 @@ struct ReshardProgram {
   bool is_empty() const { return sends.empty() && receives.empty() && copies.empty(); }
 };
 
-// Returns the part of `rank`, which may be in one or both layouts; empty if it is in neither.
+// Returns the part of `rank`, which may be in one or both layouts; empty if it is in neither. Of
+// several ranks that hold a block it takes the one at `rank` modulo their number, so that receivers
+// are spread over them.
 // O(ranks times tensor-parallel degree) time. REQUIRES: both layouts are of the same samples and
 // tokens, which is not checked.
 ReshardProgram MakeReshard(const ActivationLayout& from, const ActivationLayout& to, int rank);

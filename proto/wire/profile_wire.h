@@ -10,8 +10,9 @@
 
 namespace parplan {
 
-// Checks every rule of profile.proto, ignoring fields marked "Output only". INVALID_ARGUMENT
-// (PROFILE_INVALID) with the first broken field in `field` and `rule` of the metadata, with a path
+// Checks every rule of profile.proto, ignoring fields marked "Output only", and that `runtime_id`
+// has at most 63 bytes (profile_rules.cc). INVALID_ARGUMENT (PROFILE_INVALID) with the first broken
+// field in `field` and `rule` of the metadata, with a path
 // such as `layer_timings[3].forward_duration`. The message lists the first ten, one per line, and
 // the number of others. `field`, if not empty, is the prefix of every path.
 absl::Status ValidateProfile(const v1::Profile& profile, absl::string_view field = "");

@@ -44,13 +44,14 @@ struct VirtualMemoryCalls {
 // RESOURCE_EXHAUSTED without memory or without addresses (twice the GPU's memory for each lifetime;
 // one array has at most half of them), else INTERNAL; the former may come after a wait for the
 // stream. An array of no bytes is not null either. With virtual memory `Free` waits for nothing,
-// takes null, and aborts for what is no array of this object; work of other streams with the array
-// must have ended, or the stream must wait for it. All arrays must have been freed before the
-// object, which is not checked. Used by the thread of the device.
+// takes null, and aborts for what is no array of this object; without it an error of cudaFree is
+// ignored. Work of other streams with the array must have ended, or the stream must wait for it.
+// All arrays must have been freed before the object, which is not checked; its destructor waits for
+// the stream. Used by the thread of the device.
 class CudaMemory : public DeviceMemory {
  public:
-  // `device` is the thread's current GPU, now and in every call; `stream` is its, and outlives the
-  // memory. Returns the errors of CudaStatus.
+  // `device` is the thread's current GPU, now and in every call; `stream` is a stream of that GPU
+  // and outlives the memory. Returns the errors of CudaStatus.
   static absl::StatusOr<std::unique_ptr<CudaMemory>> Create(int device, cudaStream_t stream);
   ~CudaMemory() override;
 
@@ -58,8 +59,9 @@ class CudaMemory : public DeviceMemory {
   void Free(void* data) override;
   bool reuses_freed() const override { return is_virtual(); }
 
-  // Return the memory that is mapped now, in whole chunks of 16 MiB and with unused ones, and the
-  // most that was since `ResetPeak`, at first since `Create`; 0 without virtual memory.
+  // `held` returns the physical memory that is mapped now, used or not, a multiple of the 16 MiB of
+  // a chunk. `held_peak` returns its maximum since the last `ResetPeak`, or since `Create` before
+  // the first one. Both are 0 without virtual memory.
   Bytes held() const { return held_; }
   Bytes held_peak() const { return held_peak_; }
   // Returns unused chunks to the driver, after all work of the stream, and forgets earlier peaks.

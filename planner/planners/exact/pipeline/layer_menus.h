@@ -30,17 +30,19 @@ struct LayerItem {
 // Returns the cost of an option; `index` becomes `LayerItem::option`.
 LayerItem ItemOf(const StageOption& option, int index);
 
-// The menus of a table under a mask: for each definition its items that no other dominates.
+// The menus of a table under a mask: for each definition its items that no other dominates in the
+// two times and the two sizes. Of equal items the first option's is there; one that only an item of
+// the same `forward_backward` dominates may be there too.
 class LayerMenus {
  public:
   // An empty `mask` allows every option. If `layout` is not negative, definitions that have options
-  // of it offer only those. Menus are missing once `meter` has stopped, so callers ask it before
-  // they use them.
+  // of it that the mask allows offer only those. Once `meter` has stopped, definitions not reached
+  // have no items, so callers ask it before they use the menus.
   LayerMenus(const PipelineSetting& setting, const OptionMask& mask, SearchMeter& meter,
              int layout = -1);
 
-  // Returns the items, the fastest first; empty for definitions no layer has or of which the mask
-  // allows nothing. Valid as long as the menus.
+  // Returns the items, those of the least `forward_backward` first; empty for definitions no layer
+  // has or of which the mask allows nothing. Valid as long as the menus.
   const std::vector<LayerItem>& items(int definition) const { return items_[definition]; }
   // Returns the least transient bytes of an offered option, dominated ones included; infinite where
   // there are no items.
