@@ -1,7 +1,5 @@
 #include "clients/files/input_files.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <utility>
 
@@ -11,6 +9,7 @@
 #include "base/system/posix_file.h"
 #include "parplan/v1/model.pb.h"
 #include "parplan/v1/topology.pb.h"
+#include "proto/envelope/durable_file.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"
@@ -23,6 +22,19 @@ absl::Status MemoryError(const std::string& path, absl::string_view fault) {
   return FieldError(Reason::kSpecInvalid, path,
                     absl::StrCat("cannot remember the trust bundle accepted last (", fault,
                                  "); give a file in a folder that this program can write"));
+}
+
+// Compares a bundle with the one that the memory at `path` holds. Returns whether it is that
+// bundle, byte by byte, and false without a memory; fails if it may not follow that bundle.
+absl::StatusOr<bool> IsRemembered(const std::string& path, absl::string_view text,
+                                  const TrustBundle& bundle) {
+  const absl::StatusOr<std::string> remembered = ReadFile(path, {.max_bytes = kMaxInputFileBytes});
+  if (absl::IsNotFound(remembered.status())) return false;
+  if (!remembered.ok()) return MemoryError(path, remembered.status().message());
+  const absl::StatusOr<TrustBundle> accepted = TrustBundle::FromJson(*remembered);
+  if (!accepted.ok()) return MemoryError(path, accepted.status().message());
+  PARPLAN_RETURN_IF_ERROR(accepted->CheckSuccessor(bundle));
+  return *remembered == text;
 }
 
 template <typename Message>
@@ -56,20 +68,16 @@ absl::StatusOr<TrustBundle> AcceptTrustBundle(absl::string_view text, std::strin
     if (variable != nullptr) memory_path = variable;
   }
   if (memory_path.empty()) return bundle;
-  const absl::StatusOr<std::string> remembered =
-      ReadFile(memory_path, {.max_bytes = kMaxInputFileBytes});
-  if (remembered.ok()) {
-    const absl::StatusOr<TrustBundle> accepted = TrustBundle::FromJson(*remembered);
-    if (!accepted.ok()) return MemoryError(memory_path, accepted.status().message());
-    PARPLAN_RETURN_IF_ERROR(accepted->CheckSuccessor(bundle));
-    if (*remembered == text) return bundle;
-  } else if (!absl::IsNotFound(remembered.status())) {
-    return MemoryError(memory_path, remembered.status().message());
-  }
-  // Several processes of a node may do so at once; each writes a bundle that may follow.
+  // Mostly nothing is new, and then the folder need not be writable.
+  PARPLAN_ASSIGN_OR_RETURN(const bool was_known, IsRemembered(memory_path, text, bundle));
+  if (was_known) return bundle;
+  // Another process or thread may have accepted a newer bundle since.
+  const absl::StatusOr<FileLock> lock = FileLock::Acquire(absl::StrCat(memory_path, ".lock"));
+  if (!lock.ok()) return MemoryError(memory_path, lock.status().message());
+  PARPLAN_ASSIGN_OR_RETURN(const bool is_known, IsRemembered(memory_path, text, bundle));
+  if (is_known) return bundle;
   const absl::Status written =
-      AtomicWrite(memory_path, text,
-                  {.syncs_file = true, .staged_suffix = absl::StrCat(".", getpid(), ".new")});
+      AtomicWrite(memory_path, text, {.syncs_file = true, .staged_suffix = kStagedSuffix});
   if (!written.ok()) return MemoryError(memory_path, written.message());
   return bundle;
 }

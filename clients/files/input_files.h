@@ -5,8 +5,7 @@
 // the path as `field`. A file with wrong contents gives the errors of the parser that each function
 // names: INVALID_ARGUMENT too, with SPEC_INVALID except for EnvelopeFromJson (PAYLOAD_MALFORMED).
 // Errors of ParseJson name the file, and errors of the other parsers name the field.
-// Safe to call from any thread, apart from the memory of `AcceptTrustBundle`; reading a pipe waits
-// for its end. Results are values.
+// Safe to call from any thread; reading a pipe waits for its end. Results are values.
 
 #ifndef PARPLAN_CLIENTS_FILES_INPUT_FILES_H_
 #define PARPLAN_CLIENTS_FILES_INPUT_FILES_H_
@@ -40,9 +39,8 @@ absl::StatusOr<TrustBundle> ReadTrustFile(const std::string& path);
 // own, in a folder that whoever replaces the bundle cannot write. Does not ask whether the bundle
 // has expired: `PlanVerifier` does.
 //
-// REQUIRES, unchecked: one thread of a process at a time calls it, or ReadTrustFile, for one
-// memory. Several processes may; of two that accept different bundles at once the one that writes
-// last is remembered, which may be the older bundle.
+// Threads and processes may call it at once for one memory: a new bundle is compared and written
+// under a lock on the file `memory_path`.lock, so the newest accepted one is remembered.
 //
 // Parser: TrustBundle::FromJson. PERMISSION_DENIED (SIGNATURE_INVALID) for a bundle that is older
 // than the accepted one, or newer and signed by none of the accepted one's keys

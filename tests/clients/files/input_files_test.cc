@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -109,6 +112,32 @@ TEST_F(InputFiles, ATrustBundleOlderThanTheAcceptedOneIsRefused) {
       << "no key that is known here signed it";
   EXPECT_OK(AcceptTrustBundle(second, memory)) << "the memory is as it was";
   EXPECT_OK(AcceptTrustBundle(first)) << "without a memory";
+}
+
+TEST_F(InputFiles, TheNewestBundleThatWasAcceptedIsRememberedWhoeverWritesLast) {
+  constexpr int64_t kBundles = 40;
+  const std::string memory = absl::StrCat(folder_, "/accepted");
+  std::vector<std::string> texts;
+  for (int64_t i = 1; i <= kBundles; ++i) texts.push_back(BundleText(i, FirstKey()));
+  std::atomic<int64_t> newest = 0;
+  std::vector<std::thread> threads;
+  for (int64_t first = 0; first < 4; ++first) {
+    threads.emplace_back([&, first] {
+      for (int64_t i = first; i < kBundles; i += 4) {
+        const absl::StatusOr<TrustBundle> accepted = AcceptTrustBundle(texts[i], memory);
+        if (!accepted.ok()) {
+          EXPECT_EQ(ReasonOf(accepted), Reason::kSignatureInvalid) << accepted.status();
+          continue;
+        }
+        int64_t before = newest;
+        while (before < i + 1 && !newest.compare_exchange_weak(before, i + 1)) {
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(newest, kBundles) << "nothing is newer than the last one";
+  EXPECT_EQ(*ReadInputFile(memory), texts.back());
 }
 
 TEST_F(InputFiles, ReadTrustFileRemembersWhereTheEnvironmentSays) {

@@ -8,6 +8,7 @@ number that grows, a time at which it expires, and signatures.
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import hashlib
 import os
 import pathlib
@@ -210,7 +211,8 @@ def accept(text: bytes | str, memory: str | os.PathLike[str] = "") -> TrustBundl
     """Parses a trust bundle and compares it with the one that was accepted last, a copy of which is
     in the file `memory`; then it is the one accepted last. No file, or an empty path: nothing was
     accepted before. Each bundle needs a memory of its own, in a folder that whoever replaces the
-    bundle cannot write. Raises the errors of `TrustBundle.from_json` and `check_successor`, and
+    bundle cannot write. Threads and processes may call it at once: a new bundle is compared and
+    written under a lock on the file `memory`.lock, by which `planctl` does so too. Raises the errors of `TrustBundle.from_json` and `check_successor`, and
     SpecInvalid naming `memory` if that cannot be read or written."""
     bundle = TrustBundle.from_json(text)
     if not os.fspath(memory):
@@ -218,23 +220,39 @@ def accept(text: bytes | str, memory: str | os.PathLike[str] = "") -> TrustBundl
     data = text.encode() if isinstance(text, str) else text
     path = pathlib.Path(memory)
     try:
-        if path.exists():
-            remembered = path.read_bytes()
-            TrustBundle.from_json(remembered).check_successor(bundle)
-            if remembered == data:
+        # Mostly nothing is new, and then the folder need not be writable.
+        if _is_remembered(path, data, bundle):
+            return bundle
+        with open(f"{path}.lock", "a", opener=_open_private) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # Another process or thread may have accepted a newer bundle since.
+            if _is_remembered(path, data, bundle):
                 return bundle
-        staged = path.with_name(f"{path.name}.{os.getpid()}.new")
-        with staged.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        staged.replace(path)
+            staged = path.with_name(f"{path.name}.new")
+            with staged.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            staged.replace(path)
     except OSError as error:
         raise field_error(_REASON, str(path), "cannot remember the trust bundle accepted last "
                           f"({error.strerror}); give a file in a folder that this program can "
                           "write") from None
     return bundle
 
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def _is_remembered(path: pathlib.Path, data: bytes, bundle: TrustBundle) -> bool:
+    """Whether the memory at `path` holds `data`; raises if `bundle` may not follow what it holds."""
+    try:
+        remembered = path.read_bytes()
+    except FileNotFoundError:
+        return False
+    TrustBundle.from_json(remembered).check_successor(bundle)
+    return remembered == data
 
 
 def _key_from_json(key: Any, field: str) -> TrustedKey:

@@ -1,7 +1,9 @@
 """Trust bundles with versions: this package decides as the C++ verifier does, over the same file of
 bundles (tests/proto/envelope/trust_bundle_vectors.json)."""
 
+import concurrent.futures
 import dataclasses
+import fcntl
 import json
 import pathlib
 
@@ -81,6 +83,21 @@ def test_a_memory_refuses_older_bundles_and_those_that_no_known_key_signed(tmp_p
     accept(text["one key"])
     with pytest.raises(parplan.errors.SpecInvalid, match="cannot remember"):
         accept(text["one key"], tmp_path / "none" / "accepted")
+
+
+def test_a_bundle_that_waited_is_compared_with_the_one_accepted_meanwhile(tmp_path):
+    memory = tmp_path / "accepted"
+    text = {name: json.dumps(one) for name, one in VECTORS["bundles"].items()}
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        with open(f"{memory}.lock", "a", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            older = threads.submit(accept, text["one key"], memory)
+            # Whether the thread waits for the lock by now or has not begun, it may not win.
+            concurrent.futures.wait([older], timeout=0.2)
+            memory.write_text(text["first revoked"])
+        with pytest.raises(parplan.errors.SignatureInvalid):
+            older.result()
+    assert memory.read_text() == text["first revoked"]
 
 
 def test_every_value_is_signed():
