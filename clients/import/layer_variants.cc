@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "clients/import/attention_config.h"
+#include "clients/import/named_text.h"
 
 namespace parplan {
 namespace {

@@ -63,7 +63,7 @@ TEST(LayerVariants, GemmaFourHasWiderHeadsWithoutWindows) {
   EXPECT_EQ(ParametersOf(config), 2 * whole + 2 * window + rest);
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
   EXPECT_THAT(import.notes, Contains(HasSubstr("attention_k_eq_v")));
-  EXPECT_EQ(LayersOf(import.model), "d:d");
+  EXPECT_EQ(LayersOf(import.model), "....");
   const v1::LayerDefinition& first = import.model.layer_definitions(1);
   EXPECT_EQ(first.head_size(), 48);
   EXPECT_EQ(first.key_value_head_count(), 1);
