@@ -324,8 +324,8 @@ std::string TorchtitanReadme(const UniformPlan& plan, const ExportFacts& facts) 
       "Context parallelism needs FlexAttention there.\n\n"
       "The prediction is for runtime `",
       facts.runtime.runtime_id,
-      "`. torchtitan reduces gradients in 32 bits, and with full\n"
-      "checkpointing repeats whole layers.\n");
+      "`. torchtitan reduces gradients in 32 bits, which the\n"
+      "runtime `torchtitan` predicts, and with full checkpointing repeats whole layers.\n");
 }
 
 }  // namespace

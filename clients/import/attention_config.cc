@@ -24,6 +24,8 @@ void ReadLatentAttention(const FamilyTraits& traits, ConfigFields& fields, Trans
   const int key_value_rank = fields.Count({"kv_lora_rank"}, 0);
   if (key_value_rank == 0) {
     for (const char* key : {"q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}) {
+      // MiMo's values are narrower than its keys without latent attention (layer_variants.h).
+      if (traits.model_type == "mimo_v2_flash" && key == absl::string_view("v_head_dim")) continue;
       fields.Refuse(key, "is of multi-head latent attention and needs kv_lora_rank");
     }
     return;

@@ -17,7 +17,8 @@ constexpr std::initializer_list<const char*> kDenseLayerCounts = {"first_k_dense
                                                                   "num_dense_layers"};
 constexpr std::initializer_list<const char*> kCountsPerToken = {
     "num_experts_per_tok", "experts_per_token", "num_experts_per_token",
-    "moe_top_k",           "moe_topk",          "moe_k"};
+    "moe_top_k",           "moe_topk",          "moe_k",
+    "top_k_experts"};
 
 // The places of the layers that a list of names says have experts, or none if there is no list.
 void ReadNamedLayers(ConfigFields& fields, int layer_count, Experts& experts) {
@@ -144,7 +145,7 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   const ExpertCounts nested = ReadNestedCounts(fields, notes);
   experts.count = fields.Count(
       {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, nested.all);
-  const bool has_experts = fields.Flag({"use_moe"}, experts.count > 0);
+  const bool has_experts = fields.Flag({"use_moe", "enable_moe_block"}, experts.count > 0);
   if (!has_experts) experts.count = 0;
   if (has_experts && experts.count == 0) fields.Fail("num_experts", "is required beside use_moe");
   const int per_token = fields.Count(kCountsPerToken, nested.per_token);
@@ -183,6 +184,12 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   experts.size = size > 0 ? size : plain_size;
   if (shared_count > 0 && shared_size == 0) shared_size = CappedProduct(shared_count, experts.size);
   if (traits.has_shared_expert && shared_size == 0) shared_size = experts.size;
+  // Gemma 4's dense part stands beside the experts and processes every token. The experts have two
+  // norms of their own, the dense part one, and the router scales of its inputs and outputs.
+  if (fields.Flag({"enable_moe_block"}, false)) {
+    shared_size = plain_size;
+    experts.extra_parameter_count += 4 * int64_t{run.hidden_size} + experts.count;
+  }
   experts.shared_size = shared_size;
   if (traits.has_shared_expert_gate && shared_size > 0) {
     experts.extra_parameter_count += run.hidden_size;

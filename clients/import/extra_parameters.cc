@@ -27,6 +27,8 @@ void ReadBiases(const FamilyTraits& traits, ConfigFields& fields, LayerExtras& e
     extra.query_key_value_bias = fields.Flag({"attention_bias"}, false);
     // GLM's bias is of query, key and value alone.
     extra.output_bias = extra.query_key_value_bias && !absl::StartsWith(traits.model_type, "glm");
+    // RecurrentGemma's output has a bias whatever the field says.
+    if (traits.model_type == "recurrent_gemma") extra.output_bias = true;
     // Phi-3-small's class does not read the field: its maps have biases whatever it says.
     if (traits.model_type == "phi3small") {
       extra.query_key_value_bias = true;

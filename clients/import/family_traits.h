@@ -16,8 +16,14 @@ enum class QueryKeyNorm { kNone, kHead, kAllHeads };
 
 // The layers that see only a window of the sequence, if a window is given and neither a list of
 // layers nor a period. The others see the whole sequence: every second one from the second layer
-// on, every sixth from the sixth, every fourth from the fourth.
-enum class WindowedLayers { kAll, kAlternate, kAllButEverySixth, kAllButEveryFourth };
+// on, every sixth from the sixth, every fifth from the fifth, every fourth from the fourth.
+enum class WindowedLayers {
+  kAll,
+  kAlternate,
+  kAllButEverySixth,
+  kAllButEveryFifth,
+  kAllButEveryFourth
+};
 
 // Sizes and structure that the code of a family fixes, or takes if its configuration is silent.
 // Everything that a configuration can say is read from its fields. The values are those of the

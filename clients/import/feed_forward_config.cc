@@ -49,6 +49,11 @@ int ReadFeedForwardSize(const FamilyTraits& traits, ConfigFields& fields, int hi
   int size = fields.Optional({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size",
                               "hidden_dim", "block_ff_dim", "ff_intermediate_size"},
                              NestedFeedForwardSize(fields));
+  // RecurrentGemma's number counts both products into the part.
+  if (traits.model_type == "recurrent_gemma") {
+    if (size % 2 != 0) fields.Fail("intermediate_size", "must be even");
+    size /= 2;
+  }
   // Falcon-2 gives the number of times that the part is as wide as the layers.
   if (const int times = fields.Optional({"ff_factor"}, 0); times > 0) {
     const int product = CappedProduct(times, hidden_size);

@@ -78,7 +78,8 @@ class HardwareReader {
   void AddGroups();
   absl::Status ReadSendReceive();
   absl::Status ReadOverlap();
-  void Add(v1::Collective collective, int participants, int stride, int64_t size, double seconds,
+  // Returns whether the timing was taken; else a note says why not.
+  bool Add(v1::Collective collective, int participants, int stride, int64_t size, double seconds,
            v1::Origin origin, const std::string& what);
 
   int device_count() const { return hardware_.nodes.node_count * hardware_.nodes.devices_per_node; }
@@ -91,11 +92,11 @@ class HardwareReader {
   std::map<std::tuple<int, int, int, int64_t>, v1::CollectiveTiming> timings_;
 };
 
-void HardwareReader::Add(v1::Collective collective, int participants, int stride, int64_t size,
+bool HardwareReader::Add(v1::Collective collective, int participants, int stride, int64_t size,
                          double seconds, v1::Origin origin, const std::string& what) {
   if (!(seconds >= 1e-9)) {
     hardware_.notes.push_back(absl::StrCat(what, " gives no time above 0 and was left out"));
-    return;
+    return false;
   }
   v1::CollectiveTiming timing;
   timing.set_collective(collective);
@@ -107,7 +108,9 @@ void HardwareReader::Add(v1::Collective collective, int participants, int stride
   if (!timings_.try_emplace({collective, participants, stride, size}, std::move(timing)).second) {
     hardware_.notes.push_back(
         absl::StrCat(what, " is of a group that another entry gives too; the first was kept"));
+    return false;
   }
+  return true;
 }
 
 absl::Status HardwareReader::ReadGroups() {
@@ -206,9 +209,10 @@ absl::Status HardwareReader::ReadTables() {
       beyond.insert(participants);
       continue;
     }
-    if (all_reduce) measured_groups_.insert(participants);
-    Add(collective, participants, 1, megabytes * kMebibyte, milliseconds * 1e-3,
-        v1::ORIGIN_MEASURED, absl::StrCat(files_.tables->name, ": ", name));
+    const bool is_taken =
+        Add(collective, participants, 1, megabytes * kMebibyte, milliseconds * 1e-3,
+            v1::ORIGIN_MEASURED, absl::StrCat(files_.tables->name, ": ", name));
+    if (all_reduce && is_taken) measured_groups_.insert(participants);
   }
   for (int participants : beyond) {
     hardware_.notes.push_back(absl::StrCat(files_.tables->name, ": groups of ", participants,

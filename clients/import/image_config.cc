@@ -21,7 +21,9 @@ bool ReadPatches(ConfigFields& config, ModelFacts* facts, int* patches_a_side) {
   const int image_size = config.Optional({"image_size"}, 224);
   const int patch_size = config.Size({"patch_size"});
   const int channels = config.Optional({"num_channels"}, 3);
-  if (patch_size < 1 || patch_size > 4096 || channels > 64 || image_size > 65536) return false;
+  if (channels > 64) config.Fail("num_channels", "must be at most 64");
+  if (image_size > 65536) config.Fail("image_size", "must be at most 65536");
+  if (patch_size < 1 || patch_size > 4096 || !config.status().ok()) return false;
   facts->patch_value_count = patch_size * patch_size * channels;
   // Files have `num_labels` or the names of the classes.
   const nlohmann::json* const names = config.Object("id2label");

@@ -34,6 +34,7 @@ constexpr NamedLayer kNamedLayers[] = {
     {.name = "sliding_attention", .has_window = true},
     {.name = "chunked_attention", .has_chunks = true},
     {.name = "conv", .mixer = LayerMixer::kConvolution},
+    {.name = "recurrent", .mixer = LayerMixer::kRecurrence},
     {.name = "mamba", .mixer = LayerMixer::kStateSpace},
     {.name = "linear_attention", .mixer = LayerMixer::kStateSpace},
     {.name = "mlp", .mixer = LayerMixer::kNone, .is_alone = true},
@@ -83,7 +84,7 @@ std::vector<LayerParts> ReadNames(const std::vector<std::string>& names, absl::s
     // call Mamba's so.
     const bool is_other_form = names[i] == "linear_attention" &&
                                !fields.Has("linear_num_value_heads") && !HasChannelDecays(fields) &&
-                               !HasStateSpaceSizes(fields);
+                               !HasFixedDecays(fields) && !HasStateSpaceSizes(fields);
     const bool is_other_convolution = names[i] == "conv" && !fields.Has("conv_L_cache");
     if (known == std::end(kNamedLayers) || is_other_form || is_other_convolution) {
       fields.Fail(absl::StrCat(field, "[", i, "]"),
@@ -137,8 +138,9 @@ std::vector<std::string> NamesByListsOfPlaces(ConfigFields& fields, int layer_co
   return names;
 }
 
-// Returns the names of the layers that Kimi Linear says by their places, MiniMax by numbers, or
-// EXAONE by letters that repeat; empty if neither is there.
+// Returns the names of the layers that Kimi Linear says by their places, MiniMax and MiMo by
+// numbers, RecurrentGemma by names that repeat, or EXAONE by letters that do; empty if none of them
+// is there.
 //
 // Letters mean nothing without a window, and the last layer reads all tokens whatever its letter
 // (`sliding_window_pattern` of Exaone4Config in transformers 5.0).
@@ -148,6 +150,16 @@ std::vector<std::string> NamesByNumbersOrPattern(const Windows& windows, ConfigF
   for (const int type : fields.List("attn_type_list", 0)) {
     names.push_back(type == 1 ? "full_attention" : "linear_attention");
     *field = "attn_type_list";
+  }
+  for (const int type : fields.List("hybrid_layer_pattern", 0)) {
+    names.push_back(type == 0 ? "full_attention" : "sliding_attention");
+    *field = "hybrid_layer_pattern";
+  }
+  // RecurrentGemma's list repeats.
+  const std::vector<std::string> repeated = fields.Texts("block_types");
+  for (int i = 0; i < layer_count && !repeated.empty(); ++i) {
+    names.push_back(repeated[i % repeated.size()]);
+    *field = "block_types";
   }
   // LFM2's first files.
   if (names.empty() && fields.Has("conv_L_cache")) {
@@ -207,7 +219,8 @@ std::vector<std::string> NamesOfLayers(const Windows& windows, ConfigFields& fie
 
 Windows ReadWindowSizes(const FamilyTraits& traits, ConfigFields& fields) {
   Windows windows;
-  windows.window = fields.Count({"sliding_window", "sliding_window_size"}, 0);
+  windows.window =
+      fields.Count({"sliding_window", "sliding_window_size", "attention_window_size"}, 0);
   // GPT-Neo's name, which stands for other sizes elsewhere.
   if (fields.Has("attention_layers")) {
     windows.window = fields.Count({"window_size"}, windows.window);
@@ -230,6 +243,8 @@ int PeriodOf(WindowedLayers layers) {
       return 2;
     case WindowedLayers::kAllButEveryFourth:
       return 4;
+    case WindowedLayers::kAllButEveryFifth:
+      return 5;
     case WindowedLayers::kAllButEverySixth:
       return 6;
   }
@@ -360,7 +375,8 @@ std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields
          {"sliding_window_pattern", "_sliding_window_pattern", "max_window_layers",
           "no_rope_layers", "no_rope_layer_interval", "attn_layer_period", "attn_layer_offset",
           "attn_layer_indices", "full_attention_interval", "layer_switch", "attn_type_list",
-          "global_attn_every_n_layers", "attention_types", "full_attn_idxs"}) {
+          "global_attn_every_n_layers", "attention_types", "full_attn_idxs", "hybrid_layer_pattern",
+          "block_types"}) {
       fields.MarkRead(key);
     }
     layers = ReadNames(names, field, windows, opaque, fields);

@@ -4,13 +4,14 @@
 #ifndef PARPLAN_CLIENTS_IMPORT_LAYER_PARTS_H_
 #define PARPLAN_CLIENTS_IMPORT_LAYER_PARTS_H_
 
+#include <cstdint>
 #include <string>
 
 namespace parplan {
 
-// The part of a layer before its feed-forward part. `kConvolution` and `kBoth` are those of
-// made_layers.h.
-enum class LayerMixer { kAttention, kStateSpace, kNone, kOpaque, kConvolution, kBoth };
+// The part of a layer before its feed-forward part. `kConvolution`, `kRecurrence` and
+// `kBoth` are those of made_layers.h.
+enum class LayerMixer { kAttention, kStateSpace, kNone, kOpaque, kConvolution, kRecurrence, kBoth };
 
 // One layer.
 struct LayerParts {
@@ -26,6 +27,14 @@ struct LayerParts {
   // Sizes of this layer; 0: those of the model.
   int key_value_head_count = 0;
   int feed_forward_size = 0;
+  int head_size = 0;
+  // Parameters of this layer beyond those that its sizes and the model's biases and norms give.
+  // Negative if there are fewer.
+  int64_t extra_parameter_count = 0;
+  // Attention reads the keys and values of an earlier layer and has none of its own.
+  bool shares_keys = false;
+  // Above 0: the layer is opaque, and passes on this many values of each token.
+  int64_t passed_values = 0;
   // The key of an opaque layer in `GivenOpaqueLayers`: the name of its kind, or `*`; else empty.
   std::string opaque_kind;
 

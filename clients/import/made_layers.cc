@@ -72,6 +72,23 @@ TransformerRunFacts Opaque(const TransformerRunFacts& layer, int64_t parameter_c
   return opaque;
 }
 
+// Returns the opaque layer of a mixer with these parameters and kept values of a token, and of the
+// feed-forward part of `layer`.
+TransformerRunFacts WithFeedForward(const TransformerRunFacts& layer, int64_t parameters,
+                                    int64_t kept, const LayerExtras& extra,
+                                    bool counts_all_parameters, ConfigFields& fields) {
+  if (layer.feed_forward_kind != v1::FEED_FORWARD_KIND_NONE) {
+    parameters += ParametersOf(DefinitionOf(layer, LayerKind::kFeedForward), fields);
+    kept += FeedForwardValues(layer);
+    if (counts_all_parameters) {
+      TransformerRunFacts alone = layer;
+      alone.kind = v1::LAYER_KIND_FEED_FORWARD;
+      parameters += ExtraParameterCount(alone, extra);
+    }
+  }
+  return Opaque(layer, parameters, kept);
+}
+
 constexpr char kOpaqueMeans[] =
     ": their layers are opaque, without tensor parallelism, and are planned with measured times "
     "only; their parameters follow from the fields, and what they keep from the tensors of PyTorch";
@@ -95,6 +112,19 @@ void NoteMixersBesideEachOther(std::vector<std::string>* notes) {
   notes->push_back(absl::StrCat("attention and a state space beside each other", kOpaqueMeans));
 }
 
+GatedRecurrence ReadGatedRecurrence(ConfigFields& fields, int hidden_size,
+                                    std::vector<std::string>* notes) {
+  const GatedRecurrence recurrence = {.width = fields.Optional({"lru_width"}, hidden_size),
+                                      .convolution_width = fields.Optional({"conv1d_width"}, 4),
+                                      .block_count = fields.Size({"num_attention_heads"})};
+  if (recurrence.width % recurrence.block_count != 0) {
+    fields.Fail("lru_width", absl::StrCat("must be a multiple of num_attention_heads, ",
+                                          recurrence.block_count));
+  }
+  notes->push_back(absl::StrCat("recurrences of ", recurrence.width, " channels", kOpaqueMeans));
+  return recurrence;
+}
+
 TransformerRunFacts LayerOfConvolution(const TransformerRunFacts& layer,
                                        const ShortConvolution& convolution,
                                        const LayerExtras& extra, bool counts_all_parameters,
@@ -105,17 +135,39 @@ TransformerRunFacts LayerOfConvolution(const TransformerRunFacts& layer,
   if (convolution.has_bias) parameters += 5 * hidden;
   // Its input, the norm's output, three vectors, their product, the convolution's output and the
   // input of the last product.
-  int64_t kept = 8 * hidden;
-  if (layer.feed_forward_kind != v1::FEED_FORWARD_KIND_NONE) {
-    parameters += ParametersOf(DefinitionOf(layer, LayerKind::kFeedForward), fields);
-    kept += FeedForwardValues(layer);
-    if (counts_all_parameters) {
-      TransformerRunFacts alone = layer;
-      alone.kind = v1::LAYER_KIND_FEED_FORWARD;
-      parameters += ExtraParameterCount(alone, extra);
-    }
-  }
-  return Opaque(layer, parameters, kept);
+  return WithFeedForward(layer, parameters, 8 * hidden, extra, counts_all_parameters, fields);
+}
+
+TransformerRunFacts LayerOfRecurrence(const TransformerRunFacts& layer,
+                                      const GatedRecurrence& recurrence, const LayerExtras& extra,
+                                      bool counts_all_parameters, ConfigFields& fields) {
+  const int64_t hidden = layer.hidden_size;
+  const int64_t width = recurrence.width;
+  // Three products with biases and the norm before them; the convolution with its bias; two gates,
+  // whose matrices have blocks, with biases; a decay of each channel.
+  const int64_t parameters = 3 * hidden * width + 2 * width + hidden + hidden +
+                             width * (recurrence.convolution_width + 1) +
+                             2 * (width * (width / recurrence.block_count) + width) + width;
+  // Its input and the norm's output; both branches, the activation of one, the other one's
+  // convolution, two gates, the decay, the recurrence's input and output, and the product of both.
+  const int64_t kept = 2 * hidden + 10 * width;
+  return WithFeedForward(layer, parameters, kept, extra, counts_all_parameters, fields);
+}
+
+TransformerRunFacts LayerThatPasses(const TransformerRunFacts& layer, int64_t passed_values,
+                                    ConfigFields& fields) {
+  const int64_t parameters =
+      ParametersOf(DefinitionOf(layer, LayerKind::kDecoder), fields) + layer.extra_parameter_count;
+  const int64_t groups =
+      layer.key_value_head_count > 0 ? layer.key_value_head_count : layer.attention_head_count;
+  // The values that the layer before passed on, the norm's output; queries, keys, values and
+  // attention's output.
+  int64_t kept = passed_values + layer.hidden_size +
+                 2 * (layer.attention_head_count + groups) * HeadSize(layer);
+  if (layer.feed_forward_kind != v1::FEED_FORWARD_KIND_NONE) kept += FeedForwardValues(layer);
+  TransformerRunFacts opaque = Opaque(layer, parameters, kept);
+  opaque.opaque_passed_values_per_token = passed_values;
+  return opaque;
 }
 
 TransformerRunFacts LayerOfBothMixers(const TransformerRunFacts& layer,

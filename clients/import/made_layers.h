@@ -24,10 +24,26 @@ struct ShortConvolution {
   bool has_bias = false;
 };
 
+// A recurrence of each channel with gates in place of attention (Griffin, arXiv 2402.19427, section
+// 2.4; `RecurrentGemmaRecurrentBlock` of transformers): two products, a convolution and the
+// recurrence behind one of them, and a product back of both.
+struct GatedRecurrence {
+  // Channels; 0: there is no recurrence.
+  int width = 0;
+  // Tokens that the convolution reads.
+  int convolution_width = 0;
+  // Blocks of the matrices of the gates; divides `width`.
+  int block_count = 1;
+};
+
 // Reads the convolution of layers of `hidden_size`, and notes that its layers are opaque. `fields`
 // remembers errors; after one the result must not be used.
 ShortConvolution ReadShortConvolution(ConfigFields& fields, int hidden_size,
                                       std::vector<std::string>* notes);
+
+// Reads the recurrence of layers of `hidden_size` likewise.
+GatedRecurrence ReadGatedRecurrence(ConfigFields& fields, int hidden_size,
+                                    std::vector<std::string>* notes);
 
 // Notes that layers of attention and a state space beside each other are opaque.
 void NoteMixersBesideEachOther(std::vector<std::string>* notes);
@@ -39,6 +55,16 @@ TransformerRunFacts LayerOfConvolution(const TransformerRunFacts& layer,
                                        const ShortConvolution& convolution,
                                        const LayerExtras& extra, bool counts_all_parameters,
                                        ConfigFields& fields);
+
+// The same for a recurrence.
+TransformerRunFacts LayerOfRecurrence(const TransformerRunFacts& layer,
+                                      const GatedRecurrence& recurrence, const LayerExtras& extra,
+                                      bool counts_all_parameters, ConfigFields& fields);
+
+// Returns the opaque layer that has the attention and the feed-forward part of `layer`, with the
+// parameters that `layer` says beyond its sizes, and passes on `passed_values` of each token.
+TransformerRunFacts LayerThatPasses(const TransformerRunFacts& layer, int64_t passed_values,
+                                    ConfigFields& fields);
 
 // Returns the opaque layer in which the attention of `layer` and a state space read the same input
 // and add their outputs (Falcon-H1, arXiv 2507.22448, section 2.1), with the feed-forward part of

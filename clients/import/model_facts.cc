@@ -287,6 +287,9 @@ absl::StatusOr<v1::ModelSpec> BuildModelSpec(const ModelFacts& facts, absl::stri
         }
         opaque.kept_bytes_per_sample =
             run.opaque_kept_values_per_token * run.sequence_length * value_bytes;
+        // At most as many as are kept.
+        opaque.boundary_bytes_per_sample =
+            run.opaque_passed_values_per_token * run.sequence_length * value_bytes;
       }
       OpaqueLayerToProto(opaque, *layer->mutable_opaque());
     }

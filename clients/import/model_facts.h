@@ -51,6 +51,8 @@ struct TransformerRunFacts {
   // Values that an opaque layer keeps of each token, in place of the bytes that `opaque` says; 0 if
   // it says them.
   int64_t opaque_kept_values_per_token = 0;
+  // Values of each token that the layer passes to the next one; 0: as many as it is wide.
+  int64_t opaque_passed_values_per_token = 0;
   int prediction_depth = 0;
   // The layer multiplies in 16 bits although the model's precision has a recipe of fewer.
   bool wide_products = false;

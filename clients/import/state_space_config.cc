@@ -111,7 +111,36 @@ StateSpaceFacts GatedDeltaByChannel(int hidden_size, ConfigFields& fields,
   return facts;
 }
 
+// Reads linear attention whose decays are fixed numbers a head (Lightning Attention, arXiv
+// 2401.04658), with a norm and a gate behind it as MiniMax-Text-01 has them. It has the products of
+// a gated delta rule and neither its convolution nor its numbers a head.
+StateSpaceFacts FixedDecays(int hidden_size, ConfigFields& fields,
+                            std::vector<std::string>* notes) {
+  const int heads = fields.Size({"num_attention_heads"});
+  const int head_size = fields.Optional({"head_dim"}, hidden_size / heads);
+  const int64_t inner = CappedProduct(heads, head_size);
+  StateSpaceFacts facts;
+  facts.space = {.kind = StateSpaceKind::kGatedDelta,
+                 .inner_size = static_cast<int>(inner),
+                 .state_size = head_size,
+                 .head_count = heads,
+                 .group_count = heads,
+                 .convolution_width = 1,
+                 .chunk_size = fields.Optional({"block_size"}, 256)};
+  const int64_t of_rule = StateSpaceElements(hidden_size, facts.space).Sum();
+  // Queries, keys, values, gate and output; the norm.
+  facts.extra_parameter_count = 5 * hidden_size * inner + inner - of_rule;
+  notes->push_back(
+      "linear attention with fixed decays: its layers have the parameters of Lightning Attention, "
+      "and are priced as a gated delta rule without a convolution");
+  return facts;
+}
+
 }  // namespace
+
+bool HasFixedDecays(const ConfigFields& fields) {
+  return fields.Has("attn_type_list") || fields.Has("linear_attn_alpha_factor");
+}
 
 bool HasChannelDecays(const ConfigFields& fields) {
   return fields.Has("linear_attn_config") || fields.Has("linear_num_heads");
@@ -137,6 +166,7 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
     return facts;
   }
   if (HasChannelDecays(fields)) return GatedDeltaByChannel(hidden_size, fields, notes);
+  if (HasFixedDecays(fields)) return FixedDecays(hidden_size, fields, notes);
   StateSpace& space = facts.space;
   Sizes sizes(fields);
   space.state_size =

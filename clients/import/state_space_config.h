@@ -26,13 +26,17 @@ struct StateSpaceFacts {
 // decay of each channel.
 bool HasChannelDecays(const ConfigFields& fields);
 
+// Returns whether the fields are those of MiniMax's linear attention, whose decays are fixed
+// numbers.
+bool HasFixedDecays(const ConfigFields& fields);
+
 // Reads the fields of one of three forms. It is a gated delta rule if `linear_num_value_heads` or
-// the fields of `HasChannelDecays` are there; the dual form if a number or size of heads of the
-// recurrence is there, or the family always has heads; else the selective form. `is_alone` says
-// that the model has no attention, so that `num_heads`, `head_dim` and `intermediate_size` are
-// those of the recurrence. Sizes that are defaults of Mamba and not in the file are named in
-// `notes`, except the rank of the time step, a sixteenth of the hidden size, rounded up. `fields`
-// remembers errors; after one the facts have no meaning.
+// the fields of `HasChannelDecays` or `HasFixedDecays` are there; the dual form if a number or size
+// of heads of the recurrence is there, or the family always has heads; else the selective form.
+// `is_alone` says that the model has no attention, so that `num_heads`, `head_dim` and
+// `intermediate_size` are those of the recurrence. Sizes that are defaults of Mamba and not in the
+// file are named in `notes`, except the rank of the time step, a sixteenth of the hidden size,
+// rounded up. `fields` remembers errors; after one the facts have no meaning.
 StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool is_alone,
                                ConfigFields& fields, std::vector<std::string>* notes);
 

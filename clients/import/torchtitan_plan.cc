@@ -262,7 +262,7 @@ absl::Status ReadTorchtitanRecomputation(const TorchtitanSettings& settings, Uni
       facts->strategy.recompute_level = RecomputeLevel::kSelective;
       notes->push_back(
           "selective activation checkpointing of torchtitan repeats every second linear map; "
-          "predictions of runtime `fsdp` repeat attention instead");
+          "predictions of runtime `torchtitan` repeat attention instead");
       return absl::OkStatus();
   }
   return absl::OkStatus();

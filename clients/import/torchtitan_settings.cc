@@ -149,6 +149,7 @@ absl::StatusOr<TorchtitanSettings> TorchtitanSettings::Read(const NamedText& fil
       unknown.emplace(owner);
     }
   }
+  PARPLAN_RETURN_IF_ERROR(result.CheckIsWhole());
   result.unknown_ = absl::StrJoin(unknown, ", ");
   PARPLAN_RETURN_IF_ERROR(result.CheckParallelismNames());
   return result;
@@ -311,6 +312,24 @@ absl::Status TorchtitanSettings::TakeRecomputationChoice(const LiteralSetting& s
   if (IsRecomputationChoice(SplitLast(setting.reference).second)) return absl::OkStatus();
   return Fault(absl::StrCat("line ", setting.line),
                "chooses activation checkpointing by an expression; write the class itself");
+}
+
+absl::Status TorchtitanSettings::CheckIsWhole() const {
+  if (values_.empty() && recomputation_ == TorchtitanRecomputation::kDefault) {
+    return Fault("",
+                 "has no setting of parallelism, training or model; give the whole file, with the "
+                 "configuration that runs use");
+  }
+  // The names that an exported module gives values, in their order
+  // (exports/torchtitan_plan_export).
+  if (!roots_.contains("RELEASE") || !roots_.contains("MODEL")) return absl::OkStatus();
+  for (const char* name :
+       {"PARALLELISM", "TRAINING", "ACTIVATION_CHECKPOINT", "COMPILE", "SCHEDULE"}) {
+    if (roots_.contains(name)) continue;
+    return Fault(name,
+                 "is missing: the module that parplan exported is not whole; export it again");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TorchtitanSettings::CheckParallelismNames() const {

@@ -40,8 +40,9 @@ class TorchtitanSettings {
   // INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for faults of syntax; for TOML with a
   // `function`; for a setting of parallelism or a batch size that is not literal; for settings with
   // two values, where the last one counts if `function` is named; for a recomputation that no plan
-  // has, that differs from an earlier one, or that only some runs choose; and, all in one message,
-  // for settings of parallelism that are not known.
+  // has, that differs from an earlier one, or that only some runs choose; for a file without
+  // settings, and an exported module whose end is missing; and, all in one message, for settings of
+  // parallelism that are not known.
   static absl::StatusOr<TorchtitanSettings> Read(const NamedText& file, absl::string_view function);
 
   // Returns whether the setting is there with a literal value, also if it is null.
@@ -81,6 +82,8 @@ class TorchtitanSettings {
   absl::Status NoLiteral(int line, absl::string_view path) const;
   absl::Status SetRecomputation(TorchtitanRecomputation value, int line);
   absl::Status CheckParallelismNames() const;
+  // Refuses files without settings, and exported modules whose end is cut off.
+  absl::Status CheckIsWhole() const;
   const nlohmann::json* Find(const std::string& path) const;
   void Remember(const std::string& path, absl::string_view rule);
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <initializer_list>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "clients/import/attention_config.h"
@@ -12,6 +13,8 @@
 #include "clients/import/extra_parameters.h"
 #include "clients/import/feed_forward_config.h"
 #include "clients/import/layer_layout.h"
+#include "clients/import/layer_name.h"
+#include "clients/import/layer_variants.h"
 #include "clients/import/made_layers.h"
 #include "clients/import/named_text.h"
 #include "clients/import/state_space_config.h"
@@ -48,15 +51,21 @@ void RefuseUnlessOpaque(const char* key, absl::string_view rule, const GivenOpaq
 }
 
 // Refuses structures that no run has.
-void RefuseOtherStructures(const GivenOpaqueLayers& opaque, ConfigFields& fields) {
+void RefuseOtherStructures(const FamilyTraits& traits, const GivenOpaqueLayers& opaque,
+                           ConfigFields& fields) {
   const auto refuse = [&](const char* key, absl::string_view rule) {
     RefuseUnlessOpaque(key, rule, opaque, fields);
   };
   for (const char* key : {"add_cross_attention", "cross_attention_layers"}) {
     refuse(key, "is of cross-attention to another part of the model, which has no run here");
   }
-  for (const char* key : {"num_hidden_groups", "num_kv_shared_layers"}) {
+  for (const char* key : {"num_hidden_groups", "num_mem_blocks"}) {
     refuse(key, "is of layers that share parameters, which have no run here");
+  }
+  // Gemma's are opaque (layer_variants.h).
+  if (!absl::StartsWith(traits.model_type, "gemma")) {
+    refuse("num_kv_shared_layers",
+           "is of layers that read keys and values of earlier ones, which have no run here");
   }
   refuse("use_cla", "is of layers that share keys and values, which have no run here");
   fields.MarkRead("cla_share_factor");
@@ -163,6 +172,7 @@ struct ModelSizes {
   Experts experts;
   StateSpaceFacts state_space;
   ShortConvolution convolution;
+  GatedRecurrence recurrence;
   LayerExtras extra;
 };
 
@@ -185,6 +195,7 @@ TransformerRunFacts LayerFacts(const ModelSizes& sizes, const LayerParts& parts,
   }
   if (parts.key_value_head_count > 0) layer.key_value_head_count = parts.key_value_head_count;
   if (parts.feed_forward_size > 0) layer.feed_forward_size = parts.feed_forward_size;
+  if (parts.head_size > 0) layer.head_size = parts.head_size;
   if (parts.mixer == LayerMixer::kStateSpace || parts.mixer == LayerMixer::kNone) {
     layer.kind = parts.mixer == LayerMixer::kStateSpace ? v1::LAYER_KIND_STATE_SPACE
                                                         : v1::LAYER_KIND_FEED_FORWARD;
@@ -210,69 +221,18 @@ TransformerRunFacts LayerFacts(const ModelSizes& sizes, const LayerParts& parts,
   if (parts.mixer == LayerMixer::kConvolution) {
     return LayerOfConvolution(layer, sizes.convolution, sizes.extra, counts_all_parameters, fields);
   }
+  if (parts.mixer == LayerMixer::kRecurrence) {
+    return LayerOfRecurrence(layer, sizes.recurrence, sizes.extra, counts_all_parameters, fields);
+  }
   if (parts.mixer == LayerMixer::kBoth) {
     return LayerOfBothMixers(layer, sizes.state_space, sizes.extra, counts_all_parameters, fields);
   }
-  if (counts_all_parameters) layer.extra_parameter_count = ExtraParameterCount(layer, sizes.extra);
+  if (counts_all_parameters) {
+    layer.extra_parameter_count =
+        ExtraParameterCount(layer, sizes.extra) + parts.extra_parameter_count;
+  }
+  if (parts.passed_values > 0) return LayerThatPasses(layer, parts.passed_values, fields);
   return layer;
-}
-
-// Returns the id of a layer's definition among `all`: its kind, and what sets it apart from other
-// layers of that kind.
-std::string LayerName(const LayerParts& parts, const std::vector<LayerParts>& all,
-                      bool is_encoder) {
-  const auto others = [&](auto&& differs) {
-    return std::any_of(all.begin(), all.end(), [&](const LayerParts& other) {
-      return other.mixer == parts.mixer && other.has_feed_forward == parts.has_feed_forward &&
-             differs(other);
-    });
-  };
-  std::string name;
-  switch (parts.mixer) {
-    case LayerMixer::kAttention:
-      name = is_encoder ? "encoder" : "decoder";
-      break;
-    case LayerMixer::kStateSpace:
-      name = "state-space";
-      break;
-    case LayerMixer::kNone:
-      name = "feed-forward";
-      break;
-    case LayerMixer::kConvolution:
-      name = "convolution";
-      break;
-    case LayerMixer::kBoth:
-      name = "attention-and-state-space";
-      break;
-    case LayerMixer::kOpaque:
-      return absl::StrCat("opaque", parts.opaque_kind == "*" ? "" : "-",
-                          parts.opaque_kind == "*" ? "" : ModelIdFrom(parts.opaque_kind));
-  }
-  if (others([&](const LayerParts& other) { return other.has_experts != parts.has_experts; })) {
-    absl::StrAppend(&name, parts.has_experts ? "-experts" : "-dense");
-  }
-  if (others([&](const LayerParts& other) {
-        return other.key_value_head_count != parts.key_value_head_count;
-      })) {
-    absl::StrAppend(&name, "-", parts.key_value_head_count, "-groups");
-  }
-  if (others([&](const LayerParts& other) {
-        return other.feed_forward_size != parts.feed_forward_size;
-      })) {
-    absl::StrAppend(&name, "-", parts.feed_forward_size, "-wide");
-  }
-  if (!parts.has_feed_forward && std::any_of(all.begin(), all.end(), [&](const LayerParts& other) {
-        return other.mixer == parts.mixer && other.has_feed_forward;
-      })) {
-    absl::StrAppend(&name, "-alone");
-  }
-  const bool has_window = parts.attention_window > 0 || parts.attention_chunk_size > 0;
-  if (has_window && others([](const LayerParts& other) {
-        return other.attention_window == 0 && other.attention_chunk_size == 0;
-      })) {
-    absl::StrAppend(&name, kWindowSuffix);
-  }
-  return name;
 }
 
 // Appends the runs of the layers, and of those that predict further tokens, which are like the last
@@ -328,7 +288,7 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
                            const GivenOpaqueLayers& opaque, ConfigFields& fields,
                            std::vector<std::string>* notes) {
   ModelFacts facts;
-  RefuseOtherStructures(opaque, fields);
+  RefuseOtherStructures(traits, opaque, fields);
   for (const auto& [kind, given] : opaque) {
     for (const std::string& field : given.fields) fields.MarkRead(field.c_str());
   }
@@ -368,6 +328,7 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
     }
   }
   if (!fields.status().ok()) return facts;
+  if (has_attention) ReadLayerVariants(traits, fields, run, layers, facts, notes);
   if (has_both || has_mixer(LayerMixer::kStateSpace)) {
     sizes.state_space =
         ReadStateSpace(traits, run.hidden_size, HasOnlyStateSpaces(fields), fields, notes);
@@ -377,6 +338,9 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
   if (has_both) NoteMixersBesideEachOther(notes);
   if (has_mixer(LayerMixer::kConvolution)) {
     sizes.convolution = ReadShortConvolution(fields, run.hidden_size, notes);
+  }
+  if (has_mixer(LayerMixer::kRecurrence)) {
+    sizes.recurrence = ReadGatedRecurrence(fields, run.hidden_size, notes);
   }
   const bool is_gated = ReadGate(traits, fields);
   run.feed_forward_kind = is_gated ? v1::FEED_FORWARD_KIND_SWIGLU : v1::FEED_FORWARD_KIND_GELU;

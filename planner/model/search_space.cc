@@ -185,7 +185,7 @@ absl::Span<const TargetLimits> KnownTargets() {
       // accumulation step. Context-parallel ranks gather keys and values.
       {.target = Target::kTorchtitan,
        .name = "torchtitan",
-       .runtime_id = "fsdp",
+       .runtime_id = "torchtitan",
        .dimensions = DimensionSet()
                          .With(kPipeline)
                          .With(kUnevenStages)

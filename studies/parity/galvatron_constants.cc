@@ -192,6 +192,9 @@ absl::StatusOr<ModelOf2022> ReadModel(const json& model, const std::string& name
   const json layers = model.value("layers", json());
   if (!layers.is_array() || layers.empty()) return Wrong(path + "layers", "must be a list");
   for (size_t index = 0; index < layers.size(); ++index) {
+    if (!layers[index].is_object()) {
+      return Wrong(absl::StrCat(path, "layers[", index, "]"), "must be an object");
+    }
     PARPLAN_ASSIGN_OR_RETURN(LayerRun2022 run, ReadLayer(model, layers[index], index, name, path));
     question.layers.push_back(std::move(run));
   }

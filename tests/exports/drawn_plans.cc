@@ -41,7 +41,7 @@ std::vector<DrawnProgram> DrawnPrograms() {
           {"galvatron", "parplan", RandomDecoderModel, RandomGalvatronPlan},
           {"megatron", "megatron-core", RandomMegatronModel, DrawUniform<RandomMegatronLayout>},
           {"torch-pipelining", "fsdp", RandomDecoderModel, DrawTorch<TorchPlanFormat::kPipelining>},
-          {"torchtitan", "fsdp", DrawTorchtitanModel, DrawUniform<RandomTorchtitanPlan>}};
+          {"torchtitan", "torchtitan", DrawTorchtitanModel, DrawUniform<RandomTorchtitanPlan>}};
 }
 
 DrawnProgram FindDrawnProgram(absl::string_view program) {

@@ -119,6 +119,39 @@ TEST(ExportPlan, RefusesAPlanForAnotherModel) {
   }
 }
 
+// A payload may divide what could be one run; the plan is the same.
+TEST(ExportPlan, TakesEqualNeighbouringRunsAsOne) {
+  std::mt19937_64 random(11);
+  int exported = 0;
+  for (int i = 0; i < 100; ++i) {
+    const ModelSpec model = DecoderModel(RandomDecoderModel(random));
+    const Plan plan = PlanOf(RandomMegatronPlan(random, model), model);
+    Plan divided = plan;
+    int cuts = 0;
+    for (StagePlan& stage : divided.stages) {
+      std::vector<StageLayerRun> runs;
+      for (StageLayerRun run : stage.layer_runs) {
+        for (; run.layer_count > 1; ++run.first_layer_index, --run.layer_count, ++cuts) {
+          runs.push_back(run);
+          runs.back().layer_count = 1;
+        }
+        runs.push_back(run);
+      }
+      stage.layer_runs = runs;
+    }
+    if (cuts == 0) continue;
+    for (const PlanExporter& exporter : AllExporters()) {
+      const auto files = ExportPlan(exporter, plan, model, ExportFacts());
+      const auto same = ExportPlan(exporter, divided, model, ExportFacts());
+      ASSERT_EQ(files.status(), same.status()) << exporter.target;
+      if (!files.ok()) continue;
+      EXPECT_EQ(*files, *same) << exporter.target;
+      ++exported;
+    }
+  }
+  EXPECT_GE(exported, 50);
+}
+
 TEST(ExportPlan, RefusesPrecisionsThatQuantise) {
   const ModelSpec model = DecoderModel({.precision = Precision::kMxfp8});
   std::mt19937_64 random(10);

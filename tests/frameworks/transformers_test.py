@@ -8,8 +8,10 @@ shapes and no values, by the class that its `architectures` or its `model_type` 
 parameters, each once, are those that `planctl import hf` gives the layers, to 0.5 %. What
 `transformers` does not know, or has as another model, is listed with the reason and counted.
 
-The same holds for the configuration that `transformers` itself makes for each family of language
-models that planctl reads by name, and for each unknown one that planctl reads by its fields.
+The same holds for published_configurations.json, whose families differ in structure, with the
+fields of the published files; and for the configuration that `transformers` itself makes for each
+family of language models that planctl reads by name, and for each unknown one that planctl reads by
+its fields.
 Python must have torch, transformers and the package of clients/python.
 """
 
@@ -121,6 +123,26 @@ class ParametersTest(unittest.TestCase):
         for name, difference in compared:
             with self.subTest(name):
                 self.assertLessEqual(abs(difference), LARGEST_DIFFERENCE)
+
+    def test_published_configurations_have_the_parameters_that_planctl_counts(self):
+        """Compares configurations with the sizes and the fields that their authors published (from
+        memory of the files, unverified)."""
+        text = (FLAGS.source / "tests" / "frameworks" / "published_configurations.json").read_text()
+        published = json.loads(text)
+        self.assertGreaterEqual(len(published), 20)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "config.json"
+            for name, content in published.items():
+                with self.subTest(name):
+                    path.write_text(json.dumps(content))
+                    ours, refusal = count_by_planctl(path, pathlib.Path(folder))
+                    self.assertIsNotNone(ours, refusal)
+                    theirs, why = count_by_transformers(content)
+                    self.assertIsNotNone(theirs, why)
+                    difference = ours / theirs - 1
+                    print(f"{name:20} planctl {ours:16,} transformers {theirs:16,} "
+                          f"{difference:+.4%}", flush=True)
+                    self.assertLessEqual(abs(difference), LARGEST_DIFFERENCE)
 
     def test_default_configurations_have_the_parameters_that_planctl_counts(self):
         import transformers

@@ -209,7 +209,7 @@ class Import(PlanctlTest):
         self.assertTrue(any("surprise" in note for note in answer["notes"]), answer["notes"])
         question = ["--model", model, *self.question()[2:4]]
         ours = self.json("evaluate", today, *question)
-        self.assertEqual(ours["plan"]["runtime_id"], "fsdp")
+        self.assertEqual(ours["plan"]["runtime_id"], "torchtitan")
         self.assertEqual(ours["plan"]["virtual_stage_count"], 2)
         # Exported and read again, the plan and its prediction are the same.
         self.json("export", today, "--model", model, "--to", "torchtitan", "--out", folder)

@@ -68,6 +68,17 @@ TEST(GalvatronHardware, MeasuredTablesReplaceTheBandwidthOfTheirGroup) {
   EXPECT_THAT(hardware.notes, Contains(HasSubstr("groups of 16")));
 }
 
+TEST(GalvatronHardware, ATableThatIsLeftOutReplacesNothing) {
+  GalvatronHardwareFiles files;
+  files.all_reduce = {"a_1nodes_8gpus_per_node.json", R"({"allreduce_size_8_consec_1": 100})"};
+  files.tables = {"sp_time_1nodes_8gpus_per_node.json", R"({"allreduce_size_8_1MB_time": 0})"};
+  ASSERT_OK_AND_ASSIGN(const GalvatronHardware hardware, ReadGalvatronHardware(files, {}));
+  const v1::CollectiveTiming* timing = Find(hardware, v1::COLLECTIVE_ALL_REDUCE, 8, 1);
+  ASSERT_NE(timing, nullptr);
+  EXPECT_EQ(timing->origin(), v1::ORIGIN_DERIVED);
+  EXPECT_THAT(hardware.notes, Contains(HasSubstr("gives no time above 0 and was left out")));
+}
+
 TEST(GalvatronHardware, FilesOf2022HoldMillisecondsPerMegabyte) {
   GalvatronHardwareFiles files;
   files.all_reduce = {"allreduce_bandwidth_dist_16_gpus.json",

@@ -155,6 +155,8 @@ TEST(ReadSwin, RefusesBySize) {
       {R"({"embed_dim": 16777216})", "embed_dim: must be at most"},
       {R"({"window_size": 4096})", "window_size: must be at most"},
       {R"({"patch_size": 64})", "patch_size: must divide the image"},
+      {R"({"num_channels": 65})", "num_channels: must be at most 64"},
+      {R"({"image_size": 65537})", "image_size: must be at most 65536"},
   };
   for (const auto& test : cases) {
     EXPECT_THAT(ImportConfigText(With(kSwin, test.change)).status(),

@@ -105,7 +105,8 @@ TEST(ReadLayerLayout, RefusesByTheFieldThatSaysIt) {
     const char* change;
     const char* field;
   } cases[] = {
-      {R"({"attn_type_list": [1, 0, 1]})", "attn_type_list[1]: `linear_attention`"},
+      {R"({"layer_types": ["full_attention", "linear_attention", "full_attention"]})",
+       "layer_types[1]: `linear_attention`"},
       {R"({"attn_type_list": [1]})", "attn_type_list: must have an entry for each"},
       {R"({"sliding_window": 16, "sliding_window_pattern": "LX"})",
        "sliding_window_pattern: must be a whole number, or letters"},

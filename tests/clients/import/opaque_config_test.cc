@@ -30,7 +30,7 @@ TEST(GivenOpaqueLayers, AllLayersOfAnUnknownFamilyCanBeOpaque) {
   const char* const configs[] = {
       R"({"model_type": "rwkv", "hidden_size": 64, "attention_hidden_size": 64,
           "num_hidden_layers": 3, "vocab_size": 100, "context_length": 32, "rescale_every": 6})",
-      R"({"model_type": "recurrent_gemma", "hidden_size": 64, "num_hidden_layers": 3,
+      R"({"model_type": "griffin", "hidden_size": 64, "num_hidden_layers": 3,
           "vocab_size": 100, "block_types": ["recurrent", "attention"], "lru_width": 64,
           "attention_window_size": 16})",
       R"({"model_type": "zamba2", "hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 100,
@@ -51,6 +51,14 @@ TEST(GivenOpaqueLayers, AllLayersOfAnUnknownFamilyCanBeOpaque) {
     EXPECT_EQ(import.model.layer_definitions(1).parameter_count(), 1000);
     EXPECT_THAT(import.notes, Contains(HasSubstr("is not known; all its layers are opaque")));
   }
+  // So can those of a family that is known.
+  ASSERT_OK_AND_ASSIGN(
+      const HuggingFaceImport known,
+      Import(R"({"model_type": "recurrent_gemma", "hidden_size": 64, "num_hidden_layers": 3,
+                 "vocab_size": 100, "block_types": ["recurrent", "attention"], "lru_width": 64})",
+             kAll));
+  EXPECT_EQ(LayersOf(known.model), "ooo");
+  EXPECT_EQ(known.model.layer_definitions(1).parameter_count(), 1000);
   // Fields that nothing read are noted.
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, Import(configs[0], kAll));
   EXPECT_THAT(import.notes, Contains(HasSubstr("not read, since --opaque gives the sizes of all "

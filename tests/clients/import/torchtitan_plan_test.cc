@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "exports/torchtitan_plan_export.h"
 #include "exports/uniform_plan.h"
+#include "planner/model/runtime_traits.h"
 #include "tests/clients/import/decoder_models.h"
 #include "tests/support/status_matchers.h"
 
@@ -387,6 +390,30 @@ TEST(ImportTorchtitanPlan, NeedsTheFunctionIfSeveralDiffer) {
   EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), UntiedModel()));
   EXPECT_THAT(ImportTorchtitanPlan({"run.toml", kToml}, std::nullopt, "llama", UntiedModel(), 8),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no functions")));
+}
+
+// Each prefix of whole lines is Python without a fault of syntax, or is refused for one.
+TEST(ImportTorchtitanPlan, RefusesAnExportedModuleThatIsCut) {
+  const ModelSpec model = UntiedModel();
+  ASSERT_OK_AND_ASSIGN(
+      const std::vector<ExportedFile> files,
+      ExportTorchtitanPlan(PlanOf(ExpectedPlan(), model), model, {*FindRuntime("torchtitan"), ""}));
+  const std::string& text = files[0].text;
+  const size_t whole = text.find("SCHEDULE = ");
+  ASSERT_NE(whole, std::string::npos);
+  int cuts = 0;
+  for (size_t end = text.find('\n'); end < whole; end = text.find('\n', end + 1)) {
+    EXPECT_FALSE(Read("run.py", text.substr(0, end + 1)).ok()) << text.substr(0, end + 1);
+    ++cuts;
+  }
+  EXPECT_GE(cuts, 20);
+  EXPECT_THAT(Read("run.py", text.substr(0, text.find("TRAINING = "))),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("TRAINING: is missing: the module that parplan exported")));
+  EXPECT_THAT(Read("run.py", ""), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("has no setting of parallelism")));
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, Read("run.py", text));
+  EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), model));
 }
 
 TEST(ImportTorchtitanModel, ReadsTheSizesThatAFileNames) {

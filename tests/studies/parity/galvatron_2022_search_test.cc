@@ -339,6 +339,14 @@ TEST(ParseConstantsOf2022, NamesWhatIsWrong) {
   EXPECT_THAT(
       ParseConstantsOf2022(R"({"hardware": {"rtx_titan_8": {"gpus": 2.5}}})").status().message(),
       testing::HasSubstr("hardware.rtx_titan_8.gpus"));
+  nlohmann::json file = nlohmann::json::parse(DataOf2022("constants.json"));
+  for (auto& [name, model] : file["models"].items()) {
+    if (!model.contains("layers")) continue;
+    model["layers"][0] = 3;
+    EXPECT_THAT(ParseConstantsOf2022(file.dump()).status().message(),
+                testing::HasSubstr("layers[0]: must be an object"));
+    break;
+  }
   EXPECT_THAT(ParsePredictionsOf2022(R"({"tables": {"m": {"DP": {"8": 3}}}})").status().message(),
               testing::HasSubstr("tables.m.DP.8"));
 }
