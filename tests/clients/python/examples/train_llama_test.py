@@ -19,6 +19,7 @@ def test_a_llama_is_trained_under_a_signed_plan(tmp_path, source):
     stages = [[Strategy(1, 2), Strategy(2, 1, sequence_parallel=True),
                Strategy(1, 2, sharding=Sharding.PARAMETERS, recompute=Recompute.FULL),
                Strategy(1, 2)]]
+    stages = jobs.stages_here(stages)
     model, topology = jobs.spec_of("llama", 4), plans.topology_of(2)
     now = int(time.time())
     payload = plans.payload_of(model, topology, stages, batch=8, micro_batch_count=2, issued=now)

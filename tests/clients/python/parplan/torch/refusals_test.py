@@ -18,8 +18,8 @@ ULYSSES = Strategy(1, 1, context_parallel_degree=2, context_kind=ContextKind.ULY
 
 
 def refusal(strategies, spec=None, model=None, kind="plain"):
-    plan = jobs.plan_of(spec or jobs.spec_of(kind, len(strategies)), [strategies], batch=8,
-                        micro_batch_count=1)
+    plan = jobs.plan_of(spec or jobs.spec_of(kind, len(strategies)), [strategies], is_run=False,
+                        batch=8, micro_batch_count=1)
     model = model or jobs.model_of(kind, len(strategies))
     with pytest.raises(SpecInvalid) as raised:
         check_plan(plan, model, parplan.torch.find_layers(model, plan))
@@ -72,7 +72,7 @@ def test_parameters_that_are_not_sharded_are_refused_by_name(change, what):
     # What is one parameter on each rank, or a copy of one type, is run.
     runs = [(Strategy(1, 2), False), *([(sharded, True)] if change is mix_types else [])]
     for strategy, casts in runs:
-        plan = jobs.plan_of(jobs.spec_of("plain", 4), [[strategy] * 4], batch=8,
+        plan = jobs.plan_of(jobs.spec_of("plain", 4), [[strategy] * 4], is_run=False, batch=8,
                             micro_batch_count=1)
         check_plan(plan, model, parplan.torch.find_layers(model, plan), casts=casts)
 
