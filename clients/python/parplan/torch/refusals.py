@@ -12,7 +12,7 @@ from parplan.strategy import ContextKind, Recompute, Strategy
 from parplan.torch.data_parallel import is_sharded
 from parplan.torch.experts import check_experts, experts_of
 from parplan.torch.layers import check_count, refused
-from parplan.torch.module_checks import (Shares, check_modules, check_parameters,
+from parplan.torch.module_checks import (Shares, check_mixing, check_modules, check_parameters,
                                          check_rotations, module_names, name_of)
 from parplan.torch.precision import parameter_type
 from parplan.torch.recompute import check_policy
@@ -66,6 +66,7 @@ def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
                           "rings instead of Ulysses")
         if strategy.context_parallel_degree > 1:
             _check_positions(layer.index, plan.layer_kind(layer.index), layers[layer.index])
+            check_mixing(layer.index, layers[layer.index].modules(), names, "context")
             check_rotations(layer.index, layers[layer.index], names, strategy,
                             definition.sequence_length, checked)
         if (strategy.context_parallel_degree > 1 or strategy.sequence_parallel) and getattr(
