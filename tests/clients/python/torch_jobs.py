@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import datetime
 import pathlib
 import pickle
@@ -16,6 +17,7 @@ from torch import nn
 
 import parplan.torch
 from parplan.envelope import TrustBundle
+from parplan.strategy import Sharding
 from parplan.torch.processes import preload, start_ranks
 
 # Ranks of all tests are forked from one process.
@@ -235,8 +237,20 @@ def batch_of(size: int, seed: int = 0, kind: str = "plain") -> tuple[torch.Tenso
     return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
 
-def plan_of(model: object, stages: list[list[object]], **options: object) -> parplan.Plan:
-    """Returns a verified plan over stages of strategies."""
+def stages_here(stages: list[list[object]]) -> list[list[object]]:
+    """Returns stages without sharding if this release of PyTorch has none on processors, where
+    `apply` refuses it."""
+    if SHARDS_HERE:
+        return stages
+    return [[dataclasses.replace(one, sharding=Sharding.NONE) for one in stage]
+            for stage in stages]
+
+
+def plan_of(model: object, stages: list[list[object]], *, is_run: bool = True,
+            **options: object) -> parplan.Plan:
+    """Returns a verified plan over stages of strategies; those of `stages_here` if it `is_run`."""
+    if is_run:
+        stages = stages_here(stages)
     depth = len(stages) // options.get("virtual_stage_count", 1)
     topology = plans.topology_of(stages[0][0].rank_count * depth)
     payload = plans.payload_of(model, topology, stages, **options)

@@ -62,6 +62,7 @@ def load(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
     if updates.schedule is not None and _SCHEDULE in stored:
         state[_SCHEDULE] = torch.zeros(tuple(_size_of(stored[_SCHEDULE])), dtype=torch.uint8)
     load_state(state, checkpoint_id=str(folder), **_options(load_state))
+    updates.take_numbers(made)
     if _SCHEDULE in state:
         updates.load_schedule(bytes(state[_SCHEDULE].tolist()).decode())
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -121,6 +121,26 @@ def _dropout(module: nn.Module, shares: Shares) -> str:
             return (f"has dropout ({name} is {value:g}), and ranks that share activations cannot "
                     "drop the same of them yet; set it to 0")
     return ""
+
+
+def mixes_tokens(module: nn.Module) -> bool:
+    """Returns whether a module of PyTorch that is no attention computes a token from others."""
+    pools = (nn.modules.pooling._AvgPoolNd, nn.modules.pooling._MaxPoolNd,
+             nn.modules.pooling._AdaptiveAvgPoolNd, nn.modules.pooling._AdaptiveMaxPoolNd)
+    if isinstance(module, nn.modules.conv._ConvNd):
+        return any(size > 1 for size in module.kernel_size)
+    return isinstance(module, (nn.RNNBase, *pools))
+
+
+def check_mixing(index: int, modules: Iterable[nn.Module], names: Mapping[int, str],
+                 how: str) -> None:
+    """Raises SpecInvalid naming the layer and the first of its `modules` that mixes tokens, of
+    which ranks have parts by `how`."""
+    for module in modules:
+        if mixes_tokens(module):
+            raise refused(index, f"{name_of(module, names)} computes tokens from others of their "
+                          f"sample, of which a rank has a part, and only attention exchanges them; "
+                          f"plan the layer without {how} parallelism")
 
 
 def check_rotations(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,

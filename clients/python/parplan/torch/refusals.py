@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from parplan.plan import Plan
-from parplan.strategy import ContextKind, Recompute
+from parplan.strategy import ContextKind, Recompute, Strategy
 from parplan.torch.data_parallel import is_sharded
-from parplan.torch.experts import check_experts
+from parplan.torch.experts import check_experts, experts_of
 from parplan.torch.layers import check_count, refused
-from parplan.torch.module_checks import (Shares, check_modules, check_parameters,
+from parplan.torch.module_checks import (Shares, check_mixing, check_modules, check_parameters,
                                          check_rotations, module_names, name_of)
 from parplan.torch.precision import parameter_type
 from parplan.torch.recompute import check_policy
@@ -53,6 +53,8 @@ def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
                           "does; plan it with the target fsdp2")
         if definition.expert_count > 0:
             check_experts(layer.index, layers[layer.index], definition.expert_count, strategy)
+        if is_sharded(strategy):
+            _check_sharded(layer.index, layers[layer.index], strategy, casts)
         shares = strategy.tensor_parallel_degree
         if strategy.context_kind == ContextKind.ULYSSES:
             shares *= strategy.context_parallel_degree
@@ -64,6 +66,7 @@ def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
                           "rings instead of Ulysses")
         if strategy.context_parallel_degree > 1:
             _check_positions(layer.index, plan.layer_kind(layer.index), layers[layer.index])
+            check_mixing(layer.index, layers[layer.index].modules(), names, "context")
             check_rotations(layer.index, layers[layer.index], names, strategy,
                             definition.sequence_length, checked)
         if (strategy.context_parallel_degree > 1 or strategy.sequence_parallel) and getattr(
@@ -92,6 +95,29 @@ def check_release(plan: Plan, device: torch.device) -> None:
         if is_sharded(layer.strategy):
             raise refused(layer.index, f"PyTorch {torch.__version__} shards no layers on "
                           "processors; install a later release")
+
+
+def _check_sharded(index: int, layer: nn.Module, strategy: Strategy, casts: bool) -> None:
+    """Refuses parameters that `fully_shard` does not take. Experts that ranks share are sharded by
+    themselves. `casts` as for check_plan: all parameters then have 32 bits."""
+    for name, parameter in layer.named_parameters():
+        if parameter.dim() == 0:
+            raise refused(index, f"its parameter {name} is one number without a dimension, which is "
+                          "not sharded; give it the shape [1], or plan the layer without sharding")
+        if not parameter.is_contiguous():
+            raise refused(index, f"its parameter {name} is not contiguous, and such are not "
+                          "sharded; make it so, or plan the layer without sharding")
+    experts = experts_of(layer) if strategy.expert_parallel_degree > 1 else None
+    spread = set() if experts is None else set(experts.parameters())
+    first: dict[bool, tuple[str, torch.dtype]] = {}
+    for name, parameter in layer.named_parameters():
+        if casts or not parameter.requires_grad:
+            continue
+        other, dtype = first.setdefault(parameter in spread, (name, parameter.dtype))
+        if parameter.dtype != dtype:
+            raise refused(index, f"its parameters {other} and {name} have the types {dtype} and "
+                          f"{parameter.dtype}, which are not sharded together; give them one type, "
+                          "or `precision`, or plan the layer without sharding")
 
 
 def _check_positions(index: int, kind: str, module: nn.Module) -> None:

@@ -68,6 +68,9 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
     found = list(layers) if layers is not None else find_layers(model, plan)
     dtype = dtype_of(precision)
     check_plan(plan, model, found, casts=dtype is not None)
+    if max_gradient_norm is not None and not max_gradient_norm > 0:
+        raise field_error("SPEC_INVALID", "max_gradient_norm",
+                          f"must be a number above 0, or None; {max_gradient_norm} is not")
     if window_steps < 1:
         raise field_error("SPEC_INVALID", "window_steps", "must be at least 1")
     # Each rank of the last stage has the loss of its share of every micro-batch.

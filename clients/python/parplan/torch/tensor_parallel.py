@@ -30,6 +30,7 @@ from parplan.strategy import Strategy
 from parplan.torch.experts import experts_of
 from parplan.torch.layers import Wrapper, refused
 from parplan.torch.local_blocks import local_blocks, pieces_of, split_block
+from parplan.torch.module_checks import check_mixing
 from parplan.torch.parts import Cut
 from parplan.torch.stacked_experts import STYLES, StackedExperts, has_stacked_experts
 from parplan.torch.tables import can_share_rows, share_rows
@@ -181,12 +182,16 @@ def split_layer(index: int, layer: nn.Module, names: Mapping[int, str], strategy
     split = _split_parameters(modules, styles)
     split |= {id(parameter) for module in elsewhere for parameter in module.parameters()}
     blocks = _blocks(layer, modules, styles)
+    inside = {id(module) for block in blocks for module in block.modules()}
+    if strategy.sequence_parallel:
+        # Blocks have all tokens.
+        check_mixing(index, [one for one in layer.modules()
+                             if id(one) not in inside and one not in elsewhere], names, "sequence")
     partial |= _partial_parameters(layer, modules, styles, split, blocks, strategy)
     for block in blocks:
         block.register_forward_pre_hook(_Entry(index, names.get(id(block), type(block).__name__),
                                                mesh, strategy.sequence_parallel),
                                         with_kwargs=True)
-    inside = {id(module) for block in blocks for module in block.modules()}
     for name, style in styles.items():
         module = modules[name]
         if style in _EMBEDDING and can_share_rows(module, mesh.size()):

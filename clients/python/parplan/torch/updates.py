@@ -6,8 +6,9 @@ them what it does to whole parameters; any other is refused.
 
 from __future__ import annotations
 
+import collections
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,6 +29,11 @@ _ELEMENTWISE = tuple(getattr(torch.optim, name) for name in (
     "Rprop"))
 # An optimizer of another package says by an attribute of this name that it is one of them.
 _PROMISE = "treats_elements_one_by_one"
+# The end of the key of a state that is a number and no tensor.
+_NUMBER = "#number"
+# Within the stored state of a schedule: options of the optimizer's groups; and what a value is that
+# JSON has no form for.
+_OPTIONS, _KIND = "parplan.options", "parplan.kind"
 
 
 class Updates:
@@ -42,10 +48,13 @@ class Updates:
                        else parameter for _, parameter in self._named]
         self.optimizer: torch.optim.Optimizer | None = None
         self.schedule: Any = None
+        # The options of the optimizer's groups before there was a schedule.
+        self._before: list[dict[str, Any]] = []
         if make is not None and self._parts:
             self.optimizer = make(list(self._parts))
             _check(self.optimizer)
             if make_schedule is not None:
+                self._before = _options(self.optimizer)
                 self.schedule = make_schedule(self.optimizer)
         elif make is None and make_schedule is not None:
             raise field_error("SPEC_INVALID", "schedule", "needs an optimizer")
@@ -70,8 +79,9 @@ class Updates:
             self.schedule.step()
 
     def states(self) -> dict[str, torch.Tensor]:
-        """Returns the tensors of the optimizer's states by `name.key`: those that lie as their
-        parameter does as it is spread."""
+        """Returns the optimizer's states by `name.key`: tensors, which lie as their parameter does
+        as it is spread, and numbers of optimizers of other packages, as tensors. Raises SpecInvalid
+        naming the optimizer for a state of another type."""
         found: dict[str, torch.Tensor] = {}
         if self.optimizer is None:
             return found
@@ -79,41 +89,112 @@ class Updates:
             for key, value in self.optimizer.state.get(part, {}).items():
                 if isinstance(value, torch.Tensor):
                     found[f"{name}.{key}"] = _spread_as(parameter, part, value)
+                elif isinstance(value, (bool, int, float)):
+                    found[f"{name}.{key}{_NUMBER}"] = torch.tensor(
+                        value, dtype=torch.float64 if isinstance(value, float) else None)
+                elif value is not None:
+                    raise field_error("SPEC_INVALID", "optimizer",
+                                      f"{type(self.optimizer).__name__} has the state {key}, of the "
+                                      f"type {type(value).__name__}; stored are tensors and numbers")
         return found
 
     def make_states(self, stored: Callable[[str], dict[str, tuple[Sequence[int], torch.dtype]]]
                     ) -> dict[str, torch.Tensor]:
         """Makes states, as `states` returns them, for what `stored` has of a parameter: the whole
-        shape and type by key."""
+        shape and type by key. `take_numbers` comes after they got their values."""
+        found: dict[str, torch.Tensor] = {}
         if self.optimizer is None:
-            return {}
+            return found
+        # Counts of steps are where the optimizer's own would be.
+        on_device = {id(part) for group in self.optimizer.param_groups for part in group["params"]
+                     if group.get("capturable") or group.get("fused")}
         for (name, parameter), part in zip(self._named, self._parts):
             for key, (shape, dtype) in stored(name).items():
-                is_like = tuple(shape) == tuple(parameter.shape)
-                self.optimizer.state[part][key] = (
-                    torch.zeros_like(part, dtype=dtype, requires_grad=False) if is_like
-                    else torch.zeros(tuple(shape), dtype=dtype))
-        return self.states()
+                if tuple(shape) == tuple(parameter.shape):
+                    made = torch.zeros_like(part, dtype=dtype, requires_grad=False)
+                else:
+                    is_there = id(part) in on_device and not key.endswith(_NUMBER)
+                    made = torch.zeros(tuple(shape), dtype=dtype,
+                                       device=part.device if is_there else None)
+                if not key.endswith(_NUMBER):
+                    self.optimizer.state[part][key] = made
+                found[f"{name}.{key}"] = _spread_as(parameter, part, made)
+        return found
+
+    def take_numbers(self, loaded: Mapping[str, torch.Tensor]) -> None:
+        """Takes the numbers of states that `make_states` made and that have their values."""
+        if self.optimizer is None:
+            return
+        parts = {name: part for (name, _), part in zip(self._named, self._parts)}
+        for place, value in loaded.items():
+            name, _, key = place.rpartition(".")
+            if key.endswith(_NUMBER):
+                self.optimizer.state[parts[name]][key.removesuffix(_NUMBER)] = value.item()
 
     def schedule_text(self) -> str:
-        """Returns the state of the schedule as JSON; empty without one. Raises SpecInvalid if it
-        has values that JSON does not."""
-        if self.schedule is None:
+        """Returns the state of the schedule as JSON, with the options of the optimizer that it has
+        changed: the learning rate, and momentum or betas if it cycles them. Empty without a
+        schedule. Raises SpecInvalid if it has values that are not stored."""
+        if self.schedule is None or self.optimizer is None:
             return ""
+        missing = object()
+        changed = [{name: value for name, value in group.items()
+                    if before.get(name, missing) != value}
+                   for before, group in zip(self._before, _options(self.optimizer))]
         try:
-            return json.dumps(self.schedule.state_dict())
+            return json.dumps(_to_json({**self.schedule.state_dict(), _OPTIONS: changed}))
         except TypeError as error:
             raise field_error("SPEC_INVALID", "schedule", f"its state is not stored: {error}"
                               ) from None
 
     def load_schedule(self, text: str) -> None:
-        """Takes the state that `schedule_text` gave, and the learning rates of that time."""
+        """Takes the state that `schedule_text` gave, and the options of that time."""
         if self.schedule is None or self.optimizer is None or not text:
             return
-        state = json.loads(text)
+        state = _from_json(json.loads(text))
+        changed = state.pop(_OPTIONS, [])
         self.schedule.load_state_dict(state)
         for group, rate in zip(self.optimizer.param_groups, state.get("_last_lr", [])):
             group["lr"] = rate
+        for group, options in zip(self.optimizer.param_groups, changed):
+            group.update(options)
+
+
+def _options(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """Returns the options of each group of parameters."""
+    return [{name: value for name, value in group.items() if name != "params"}
+            for group in optimizer.param_groups]
+
+
+def _to_json(value: Any) -> Any:
+    """Returns a value of which JSON keeps everything: it has no tuples, and no numbers as keys,
+    such as the milestones of MultiStepLR."""
+    if isinstance(value, tuple):
+        return {_KIND: "tuple", "values": [_to_json(one) for one in value]}
+    if isinstance(value, list):
+        return [_to_json(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if not isinstance(value, collections.Counter) and all(isinstance(key, str) for key in value):
+        return {key: _to_json(one) for key, one in value.items()}
+    kind = "counter" if isinstance(value, collections.Counter) else "dict"
+    return {_KIND: kind, "values": [[_to_json(key), _to_json(one)] for key, one in value.items()]}
+
+
+def _from_json(value: Any) -> Any:
+    """Returns what `_to_json` was called with."""
+    if isinstance(value, list):
+        return [_from_json(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    kind = value.get(_KIND)
+    if kind is None:
+        return {key: _from_json(one) for key, one in value.items()}
+    values = _from_json(value["values"])
+    if kind == "tuple":
+        return tuple(values)
+    made = dict(values)
+    return collections.Counter(made) if kind == "counter" else made
 
 
 def _check(optimizer: torch.optim.Optimizer) -> None:

@@ -12,7 +12,7 @@ import pytest
 import signed_plans as plans
 import torch
 import torch.distributed as dist
-import torch_jobs  # noqa: F401  What ranks import.
+import torch_jobs as jobs
 from executions import Executions
 
 from parplan.strategy import Recompute, Sharding, Strategy
@@ -28,7 +28,8 @@ SECOND = [[Strategy(1, 4, sharding=Sharding.PARAMETERS), Strategy(1, 2, context_
 
 def write(folder, stages, model):
     topology, now = plans.topology_of(4), int(time.time())
-    payload = plans.payload_of(model, topology, stages, batch=8, micro_batch_count=2, issued=now)
+    payload = plans.payload_of(model, topology, jobs.stages_here(stages), batch=8,
+                               micro_batch_count=2, issued=now)
     files = {"plan": plans.sign(payload.SerializeToString(), plans.FIRST).to_json().encode(),
              "trust": plans.trust(plans.FIRST, at=now), "model": plans.json_text(model),
              "topology": plans.json_text(topology)}

@@ -9,6 +9,7 @@ import parplan.torch
 from parplan.errors import SpecInvalid
 from parplan.strategy import ContextKind, Recompute, Strategy
 from parplan.torch.refusals import check_plan
+from parplan.torch.tensor_parallel import split_layer
 
 
 def plan_with(strategy, kind="plain", micro_batches=1, layer_count=4):
@@ -163,3 +164,29 @@ def test_rotations_that_grow_with_the_sample_are_refused():
     model.config.max_position_embeddings = 8
     error = refusal(model, shared, kind="llama")
     assert error.metadata["field"] == "layer 1" and "dynamic" in error.message
+
+
+RING = Strategy(1, 1, context_parallel_degree=2)
+
+
+@pytest.mark.parametrize(("mixer", "mixes"), [
+    (nn.Conv1d(jobs.HIDDEN, jobs.HIDDEN, 3, padding=1), True),
+    (nn.Conv1d(jobs.HIDDEN, jobs.HIDDEN, 1), False), (nn.AvgPool1d(2), True),
+    (nn.LSTM(jobs.HIDDEN, jobs.HIDDEN), True)])
+def test_modules_that_mix_tokens_are_refused_where_ranks_have_parts_of_them(mixer, mixes):
+    model = jobs.model_of("plain", 4)
+    model[2].mixer = mixer
+    assert is_allowed(model, REPLICAS) and is_allowed(model, SPLIT)
+    if not mixes:
+        assert is_allowed(model, RING)
+        return
+    error = refusal(model, RING)
+    assert error.metadata["field"] == "layer 2" and "2.mixer" in error.message
+    assert "without context parallelism" in error.message
+    names = {id(module): name for name, module in model.named_modules()}
+    # No ranks are asked, so there is no mesh.
+    with pytest.raises(SpecInvalid) as raised:
+        split_layer(2, model[2], names, Strategy(2, 1, sequence_parallel=True), jobs.TENSOR_PLAN,
+                    None)
+    assert raised.value.metadata["field"] == "layer 2" and "2.mixer" in raised.value.message
+    assert "without sequence parallelism" in raised.value.message

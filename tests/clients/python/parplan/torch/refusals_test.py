@@ -8,7 +8,7 @@ from torch import nn
 
 import parplan.torch
 from parplan.errors import SpecInvalid
-from parplan.strategy import ContextKind, Recompute, Strategy
+from parplan.strategy import ContextKind, Recompute, Sharding, Strategy
 from parplan.torch.attention import Attention
 from parplan.torch.refusals import check_plan
 from parplan.torch.tensor_parallel import _Entry
@@ -18,8 +18,8 @@ ULYSSES = Strategy(1, 1, context_parallel_degree=2, context_kind=ContextKind.ULY
 
 
 def refusal(strategies, spec=None, model=None, kind="plain"):
-    plan = jobs.plan_of(spec or jobs.spec_of(kind, len(strategies)), [strategies], batch=8,
-                        micro_batch_count=1)
+    plan = jobs.plan_of(spec or jobs.spec_of(kind, len(strategies)), [strategies], is_run=False,
+                        batch=8, micro_batch_count=1)
     model = model or jobs.model_of(kind, len(strategies))
     with pytest.raises(SpecInvalid) as raised:
         check_plan(plan, model, parplan.torch.find_layers(model, plan))
@@ -46,6 +46,44 @@ def test_a_frozen_layer_and_modules_by_name_are_refused_with_what_to_do():
     spec.layer_definitions[1].frozen = True
     error = refusal([ONE] * 4, spec)
     assert error.metadata["field"] == "layer 1" and "without frozen" in error.message
+
+
+def add_a_number(layer):
+    layer.gain = nn.Parameter(torch.ones(()))
+
+
+def turn_a_matrix(layer):
+    layer.up.weight = nn.Parameter(layer.up.weight.detach().t().contiguous().t())
+
+
+def mix_types(layer):
+    layer.up.to(torch.bfloat16)
+
+
+@pytest.mark.parametrize(("change", "what"), [
+    (add_a_number, "gain is one number"), (turn_a_matrix, "up.weight is not contiguous"),
+    (mix_types, "up.weight have the types torch.float32 and torch.bfloat16")])
+def test_parameters_that_are_not_sharded_are_refused_by_name(change, what):
+    model = jobs.model_of("plain", 4)
+    change(model[2])
+    sharded = Strategy(1, 2, sharding=Sharding.OPTIMIZER)
+    error = refusal([sharded] * 4, model=model)
+    assert error.metadata["field"] == "layer 2" and what in error.message
+    # What is one parameter on each rank, or a copy of one type, is run.
+    runs = [(Strategy(1, 2), False), *([(sharded, True)] if change is mix_types else [])]
+    for strategy, casts in runs:
+        plan = jobs.plan_of(jobs.spec_of("plain", 4), [[strategy] * 4], is_run=False, batch=8,
+                            micro_batch_count=1)
+        check_plan(plan, model, parplan.torch.find_layers(model, plan), casts=casts)
+
+
+@pytest.mark.parametrize("norm", [0.0, -1.0, float("nan")])
+def test_a_norm_that_bounds_nothing_is_refused(norm):
+    plan = jobs.plan_of(jobs.spec_of("plain", 3), [[ONE] * 3], batch=2, micro_batch_count=1)
+    with pytest.raises(SpecInvalid) as raised:
+        parplan.torch.apply(plan, jobs.model_of("plain", 3), jobs.loss_fn, device="cpu",
+                            max_gradient_norm=norm)
+    assert raised.value.metadata["field"] == "max_gradient_norm"
 
 
 class _Group:

@@ -201,7 +201,8 @@ def lonely_rank(tmp_path):
 def refusal(stages, model=None, spec=None, **options):
     """Returns the error of applying a plan on a job of as many ranks as the plan has."""
     layer_count = sum(map(len, stages))
-    plan = jobs.plan_of(spec or plans.model_of(layer_count), stages, batch=24, micro_batch_count=1)
+    plan = jobs.plan_of(spec or plans.model_of(layer_count), stages, is_run=False, batch=24,
+                        micro_batch_count=1)
     with pytest.raises(parplan.Error) as raised:
         parplan.torch.apply(plan, model or jobs.model_of("plain", layer_count), jobs.loss_fn,
                             device="cpu", **options)
@@ -269,7 +270,7 @@ def test_what_cannot_be_run_is_refused_with_its_layer(lonely_rank, monkeypatch):
 
 def test_a_release_that_shards_nothing_on_processors_is_refused(lonely_rank, monkeypatch):
     monkeypatch.setattr(dist, "get_world_size", lambda *_: 2)
-    monkeypatch.delattr(torch.cpu.Stream, "record_event")
+    monkeypatch.delattr(torch.cpu.Stream, "record_event", raising=False)
     plain = Strategy(1, 2)
     error = refusal([[plain, plain, Strategy(1, 2, sharding=Sharding.OPTIMIZER), plain]])
     assert error.metadata["field"] == "layer 2" and torch.__version__ in error.message

@@ -11,6 +11,7 @@ from torch.optim import lr_scheduler
 import parplan
 import parplan.torch
 from parplan.strategy import Sharding, Strategy
+from parplan.torch import checkpoint
 from parplan.torch.updates import Updates
 
 STAGES = [[Strategy(1, 2, sharding=Sharding.PARAMETERS), Strategy(2, 1),
@@ -112,3 +113,90 @@ def test_a_schedule_needs_an_optimizer_and_a_state_that_is_stored():
                    lambda optimizer: lr_scheduler.LambdaLR(optimizer, Halved()))
     with pytest.raises(parplan.errors.SpecInvalid, match="schedule"):
         made.schedule_text()
+
+
+def linear_then_cosine(optimizer):
+    return lr_scheduler.SequentialLR(
+        optimizer, [lr_scheduler.LinearLR(optimizer, 0.1, total_iters=2),
+                    lr_scheduler.CosineAnnealingLR(optimizer, 6)], milestones=[2])
+
+
+def losses(make, make_schedule, folder, stop):
+    """Returns the values of a parameter and the options of its optimizer after each of eight steps.
+    Before the step `stop` everything goes through a checkpoint into new objects."""
+    torch.manual_seed(0)
+    pairs = [("matrix", torch.nn.Parameter(torch.randn(4, 4)))]
+    made = Updates(pairs, make, make_schedule)
+    found = []
+    for step in range(8):
+        if step == stop:
+            checkpoint.save(pairs, made, {}, folder)
+            pairs = named()
+            made = Updates(pairs, make, make_schedule)
+            checkpoint.load(pairs, made, {}, folder)
+        matrix = pairs[0][1]
+        matrix.grad = 0.1 * matrix.detach() + 0.01 * step
+        group = made.optimizer.param_groups[0]
+        rate = group["lr"], group.get("momentum"), group.get("betas")
+        made.step(matrix.detach().square().sum())
+        found.append((rate, matrix.detach().tolist()))
+    return found
+
+
+@pytest.mark.parametrize("make", [functools.partial(torch.optim.SGD, lr=0.1, momentum=0.9),
+                                  functools.partial(torch.optim.Adam, lr=0.1)])
+@pytest.mark.parametrize("schedule", [
+    functools.partial(lr_scheduler.MultiStepLR, milestones=[2, 5, 5]),
+    functools.partial(lr_scheduler.OneCycleLR, max_lr=0.1, total_steps=8),
+    functools.partial(lr_scheduler.CyclicLR, base_lr=0.01, max_lr=0.1, step_size_up=3),
+    linear_then_cosine], ids=["milestones", "one cycle", "cycles", "one after the other"])
+def test_a_schedule_and_what_it_moves_go_on_from_a_checkpoint(tmp_path, make, schedule):
+    expected = losses(make, schedule, tmp_path, None)
+    assert losses(make, schedule, tmp_path, 3) == expected
+    assert len({rate for rate, _ in expected}) > 2
+
+
+class Counting(torch.optim.Optimizer):
+    """An optimizer of another package: its count of steps is no tensor."""
+    treats_elements_one_by_one = True
+    more = None
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.1})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for parameter in self.param_groups[0]["params"]:
+            state = self.state[parameter]
+            state["step"] = state.get("step", 0) + 1
+            state["rate"] = state.get("rate", 1.0) / 3
+            state["unused"] = self.more
+            parameter -= state["rate"] / state["step"] * parameter.grad
+
+
+def test_numbers_among_the_states_of_an_optimizer_go_on_from_a_checkpoint(tmp_path):
+    assert losses(Counting, None, tmp_path, 3) == losses(Counting, None, tmp_path, None)
+
+
+def test_a_state_that_is_not_stored_is_refused_by_name():
+    class Listing(Counting):
+        more = [1, 2]
+
+    pairs = named()
+    made = Updates(pairs, Listing, None)
+    assert made.states() == {}
+    pairs[0][1].grad = torch.ones(4, 4)
+    made.step(torch.zeros(()))
+    with pytest.raises(parplan.errors.SpecInvalid, match="Listing has the state unused.* list"):
+        made.states()
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_counts_of_steps_are_where_the_optimizer_has_them(is_there):
+    # A fused optimizer refuses a count that is not beside the parameter.
+    pairs = [("matrix", torch.nn.Parameter(torch.ones(4, 4, device="meta")))]
+    made = Updates(pairs, functools.partial(torch.optim.Adam, capturable=is_there), None)
+    stored = {"step": ((), torch.float32), "exp_avg": ((4, 4), torch.float32)}
+    states = made.make_states(lambda name: stored)
+    assert states["matrix.exp_avg"].is_meta
+    assert states["matrix.step"].is_meta == is_there

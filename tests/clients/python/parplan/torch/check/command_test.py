@@ -23,7 +23,7 @@ from parplan.torch.command.main import main
 from parplan.wire import json_file
 
 # Every kind of fault below changes something of it.
-WIDE = Strategy(1, 2, sharding=Sharding.PARAMETERS)
+WIDE = Strategy(1, 2, sharding=Sharding.PARAMETERS if jobs.SHARDS_HERE else Sharding.NONE)
 SPLIT = Strategy(2, 1, sequence_parallel=True, recompute=Recompute.FULL)
 STAGES = [[WIDE, SPLIT, SPLIT, Strategy(1, 2), WIDE]]
 

@@ -108,7 +108,7 @@ def random_strategy(draw, rank_count):
 def big_plan(stages, micro_batch_count=8, **options):
     layer_count = sum(map(len, stages))
     model = plans.model_of(layer_count, sequence_length=1024)
-    return jobs.plan_of(model, stages, batch=64 * micro_batch_count,
+    return jobs.plan_of(model, stages, is_run=False, batch=64 * micro_batch_count,
                         micro_batch_count=micro_batch_count, **options)
 
 

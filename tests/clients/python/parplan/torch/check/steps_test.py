@@ -109,7 +109,8 @@ def test_random_plans_make_what_is_priced(tmp_path):
 
 def totals(stages, rank=0, model=None, **options):
     """Returns priced calls of a rank by purpose and kind."""
-    plan = jobs.plan_of(model or plans.model_of(sum(map(len, stages))), stages, **options)
+    plan = jobs.plan_of(model or plans.model_of(sum(map(len, stages))), stages, is_run=False,
+                        **options)
     priced = collections.Counter()
     for one in traffic.traffic_of(plan, rank):
         for kind, count in one.priced.items():
