@@ -28,7 +28,7 @@ class RankDevice {
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       JobFabric& fabric, const std::string& name, const std::vector<int>& ranks) = 0;
   // Whether the trainer gathers ahead (TrainerSetting).
-  virtual bool gathers_ahead() const { return false; }
+  virtual bool communicates_ahead() const { return false; }
 };
 
 struct DeviceRun {

@@ -22,7 +22,7 @@ struct RunOptions {
   OptimizerSettings optimizer = AdamSettings{};
   int step_count = 3;
   // Whether sharded parameters are gathered one layer ahead (TrainerSetting).
-  bool gathers_ahead = false;
+  bool communicates_ahead = false;
   // The ranks of a group in place of its own; may be empty.
   std::function<std::vector<int>(const GroupSpec& group, int rank)> regroup;
   // Wrappers that tests put around communicators and kernels of a rank; may be empty.

@@ -179,9 +179,11 @@ void ResetFakes() {
   fake.state = ncclSuccess;
   fake.aborts_at_once = 1;
   fake.calls_block = false;
+  fake.first_messages_block = false;
   fake.within_call = nullptr;
-  for (std::atomic<int>* const count : {&fake.made, &fake.ended, &fake.aborted, &fake.unused,
-                                        &fake.operations, &fake.ended_within_calls}) {
+  for (std::atomic<int>* const count :
+       {&fake.made, &fake.ended, &fake.aborted, &fake.unused, &fake.operations, &fake.connections,
+        &fake.ended_within_calls}) {
     *count = 0;
   }
 }

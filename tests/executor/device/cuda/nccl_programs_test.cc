@@ -129,6 +129,7 @@ class SilentKernels : public LayerKernels {
 
 struct Counts {
   int made_in_steps = 0;
+  int connected_in_steps = 0;
   // The sums over all ranks in the last step.
   int host_waits = 0;
   int operations = 0;
@@ -154,10 +155,11 @@ absl::Status RunOn(RankOfJob& job, const PlanCase& c, std::barrier<>& meeting, C
                                                       return device->MakeGroup(job, group.purpose,
                                                                                group.ranks);
                                                     },
-                                                .gathers_ahead = true}));
+                                                .communicates_ahead = true}));
   PARPLAN_RETURN_IF_ERROR(device->Synchronize());
   meeting.arrive_and_wait();
   const int made = TheFakeNccl().made;
+  const int connected = TheFakeNccl().connections;
   meeting.arrive_and_wait();
   PARPLAN_RETURN_IF_ERROR(trainer->Step().status());
   meeting.arrive_and_wait();
@@ -168,6 +170,7 @@ absl::Status RunOn(RankOfJob& job, const PlanCase& c, std::barrier<>& meeting, C
   meeting.arrive_and_wait();
   if (job.rank() == 0) {
     counts = {.made_in_steps = TheFakeNccl().made - made,
+              .connected_in_steps = TheFakeNccl().connections - connected,
               .host_waits = TheFakeCuda().host_waits - waits,
               .operations = TheFakeNccl().operations - operations};
   }
@@ -179,6 +182,7 @@ absl::Status RunOn(RankOfJob& job, const PlanCase& c, std::barrier<>& meeting, C
 Counts RunOnFakes(const PlanCase& c, int queue_count) {
   ResetFakes();
   TheFakeCuda().queue_count = queue_count;
+  TheFakeNccl().first_messages_block = true;
   const int size = c.plan.device_count;
   Job shared;
   Counts counts;
@@ -199,6 +203,7 @@ Counts RunOnFakes(const PlanCase& c, int queue_count) {
   EXPECT_EQ(TheFakeNccl().aborted, 0);
   EXPECT_EQ(TheFakeNccl().unused, 0);
   EXPECT_EQ(counts.made_in_steps, 0);
+  EXPECT_EQ(counts.connected_in_steps, 0);
   return counts;
 }
 
