@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "executor/device/comm/null_communicator.h"
 #include "executor/trainer/trainer_layer.h"
 
 namespace parplan {
@@ -203,6 +204,32 @@ class RankTrainer::Stage {
   BlockMover::Outbox sent_backward_;
 };
 
+namespace {
+
+// See TrainerSetting::rehearses.
+absl::Status Rehearse(RankProgram program, const ModelSpec& model, TrainerSetting setting) {
+  std::erase_if(program.passes, [](const PipelinePass& pass) { return pass.micro_batch != 0; });
+  setting.rehearses = false;
+  setting.observer = nullptr;
+  setting.make_group =
+      [rank =
+           program.rank](const GroupSpec& group) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+    const auto own = std::find(group.ranks.begin(), group.ranks.end(), rank);
+    return std::make_unique<NullCommunicator>(group.purpose,
+                                              static_cast<int>(own - group.ranks.begin()),
+                                              static_cast<int>(group.ranks.size()));
+  };
+  {
+    PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<RankTrainer> trainer,
+                             RankTrainer::Create(program, model, setting));
+    PARPLAN_RETURN_IF_ERROR(trainer->Step().status());
+  }
+  setting.pool->ResetPeaks();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 RankTrainer::RankTrainer(const RankProgram& program, const ModelSpec& model,
                          const TrainerSetting& setting)
     : program_(program),
@@ -215,6 +242,7 @@ RankTrainer::~RankTrainer() = default;
 absl::StatusOr<std::unique_ptr<RankTrainer>> RankTrainer::Create(const RankProgram& program,
                                                                  const ModelSpec& model,
                                                                  const TrainerSetting& setting) {
+  if (setting.rehearses) PARPLAN_RETURN_IF_ERROR(Rehearse(program, model, setting));
   std::unique_ptr<RankTrainer> trainer(new RankTrainer(program, model, setting));
   PARPLAN_RETURN_IF_ERROR(trainer->Prepare());
   return trainer;

@@ -53,6 +53,13 @@ struct TrainerSetting {
   // next pass are then held beside those in use. Results are the same to the last bit. `Create`
   // also exchanges a message between the ranks of every pair that has messages in a step.
   bool communicates_ahead = false;
+  // Whether `Create` first runs the passes of one micro-batch, and an optimizer's step, of a trainer
+  // whose groups do nothing. GPUs need it: the first launch of a kernel loads it, and the first
+  // product or attention of a shape finds its algorithm and its workspace, which may wait for the
+  // whole device. While an operation waits there for another rank, and that for this rank's next
+  // one, it would never end. Takes as long as a step of one micro-batch and no more memory than
+  // training does.
+  bool rehearses = false;
 };
 
 // The trainer of one rank, used by one thread. Everything that `setting` points to outlives it.

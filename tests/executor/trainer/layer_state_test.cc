@@ -20,7 +20,7 @@
 namespace parplan {
 namespace {
 
-// What one rank does.
+// The operations of one rank.
 struct RankCalls {
   // Gathers and scatters of its gradient groups, as they were started.
   std::vector<CollectiveCall> shard_calls;

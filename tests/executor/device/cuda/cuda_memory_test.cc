@@ -143,5 +143,17 @@ TEST(CudaMemoryWithoutVirtualMemory, AllocatesFromTheRuntime) {
   memory->Free(data);
 }
 
+// A call that gets memory may wait for the whole device, so none comes after the first upload.
+TEST(CudaQueueTest, UploadsOfOneSizeGetMemoryOnce) {
+  ResetFakes();
+  ASSERT_OK_AND_ASSIGN(const auto queue, CudaQueue::Create(0));
+  const std::vector<int32_t> tokens(64, 7);
+  const auto count = static_cast<int64_t>(tokens.size());
+  ASSERT_NE(queue->Upload(tokens.data(), count), nullptr);
+  const int allocations = TheFakeCuda().allocations;
+  for (int k = 0; k < 8; ++k) ASSERT_NE(queue->Upload(tokens.data(), count), nullptr);
+  EXPECT_EQ(TheFakeCuda().allocations, allocations);
+}
+
 }  // namespace
 }  // namespace parplan::cuda

@@ -25,6 +25,8 @@ struct FakeCuda {
   std::atomic<int> queue_count = 8;
   // Counted: calls by which a host waits for a device.
   std::atomic<int> host_waits = 0;
+  // Counted: calls by which a host gets memory of a device, or such of its own that devices see.
+  std::atomic<int> allocations = 0;
   // Whether devices have virtual memory. Set before they are opened.
   std::atomic<bool> has_virtual_memory = true;
 };
