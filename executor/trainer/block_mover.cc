@@ -135,7 +135,7 @@ absl::Status BlockMover::Connect(const Peers& peers, Communicator& group,
                                  const std::vector<int>& ranks) {
   const size_t count = peers.receivers.size() + peers.senders.size();
   if (count == 0) return absl::OkStatus();
-  // What is sent does not matter; every message has a place of its own.
+  // The contents do not matter; every message has a place of its own.
   PARPLAN_ASSIGN_OR_RETURN(
       const Array places,
       pool_.Take(ArrayUse::kTransient, Bytes::Of(static_cast<int64_t>(count) * element_size_)));
