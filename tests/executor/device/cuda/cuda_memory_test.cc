@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "executor/device/cuda/cuda_queue.h"
@@ -103,7 +104,8 @@ TEST_F(CudaMemoryTest, ArraysKeepTheirContent) {
   // [array] its size and what it is filled with.
   std::map<char*, std::pair<int64_t, char>> arrays;
   const auto free = [&](std::map<char*, std::pair<int64_t, char>>::iterator array) {
-    const auto [data, content] = *array;
+    char* const data = array->first;
+    const std::pair<int64_t, char> content = array->second;
     EXPECT_TRUE(
         std::all_of(data, data + content.first, [&](char each) { return each == content.second; }));
     memory_->Free(data);
