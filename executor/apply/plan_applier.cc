@@ -96,7 +96,8 @@ absl::Status PlanApplier::Build() {
                                                 .optimizer = setting_.optimizer,
                                                 .seed = setting_.seed,
                                                 .observer = meter_.get(),
-                                                .gathers_ahead = setting_.is_asynchronous}));
+                                                .communicates_ahead = setting_.is_asynchronous,
+                                                .rehearses = setting_.is_asynchronous}));
   trainer_->ContinueFrom(step_count_);
   return absl::OkStatus();
 }

@@ -107,14 +107,52 @@ absl::Status BlockMover::Send(const ReshardProgram& program, const ActivationLay
   return absl::OkStatus();
 }
 
-absl::Status BlockMover::Receive(const ReshardProgram& program, const ActivationLayout& layout,
-                                 Array& to, Communicator& group, const std::vector<int>& ranks) {
-  std::vector<Array> arrived;
+absl::Status BlockMover::Post(const ReshardProgram& program, const ActivationLayout& layout,
+                              Array to, Communicator& group, const std::vector<int>& ranks,
+                              Inbox& inbox) {
+  inbox.rows = std::move(to);
   std::vector<CollectiveCall> calls;
-  PARPLAN_RETURN_IF_ERROR(AddReceives(program, layout, to, ranks, calls, arrived));
-  PARPLAN_RETURN_IF_ERROR(group.RunTogether(calls));
-  Unpack(program, layout, arrived, to);
+  PARPLAN_RETURN_IF_ERROR(AddReceives(program, layout, inbox.rows, ranks, calls, inbox.arrived));
+  PARPLAN_ASSIGN_OR_RETURN(inbox.work, group.StartTogether(calls));
   return absl::OkStatus();
+}
+
+absl::StatusOr<Array> BlockMover::Take(const ReshardProgram& program,
+                                       const ActivationLayout& layout, Inbox& inbox) {
+  PARPLAN_RETURN_IF_ERROR(inbox.work->Wait());
+  inbox.work.reset();
+  Unpack(program, layout, inbox.arrived, inbox.rows);
+  inbox.arrived.clear();
+  return std::move(inbox.rows);
+}
+
+void BlockMover::Peers::Add(const ReshardProgram& program) {
+  for (const Transfer& send : program.sends) receivers.insert(send.peer);
+  for (const Transfer& receive : program.receives) senders.insert(receive.peer);
+}
+
+absl::Status BlockMover::Connect(const Peers& peers, Communicator& group,
+                                 const std::vector<int>& ranks) {
+  const size_t count = peers.receivers.size() + peers.senders.size();
+  if (count == 0) return absl::OkStatus();
+  // The contents do not matter; every message has a place of its own.
+  PARPLAN_ASSIGN_OR_RETURN(
+      const Array places,
+      pool_.Take(ArrayUse::kTransient, Bytes::Of(static_cast<int64_t>(count) * element_size_)));
+  kernels_.Zero(places.data(), static_cast<int64_t>(count));
+  std::vector<CollectiveCall> calls;
+  const auto add = [&](Operation operation, int peer) {
+    void* const place = At(places, static_cast<int64_t>(calls.size()));
+    calls.push_back({.operation = operation,
+                     .type = kernels_.type(),
+                     .count = 1,
+                     .send = operation == Operation::kSend ? place : nullptr,
+                     .receive = operation == Operation::kReceive ? place : nullptr,
+                     .peer = PlaceIn(ranks, peer)});
+  };
+  for (const int peer : peers.receivers) add(Operation::kSend, peer);
+  for (const int peer : peers.senders) add(Operation::kReceive, peer);
+  return group.RunTogether(calls);
 }
 
 absl::StatusOr<Array> BlockMover::Reshard(const ReshardProgram& program,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -40,15 +41,45 @@ class BlockMover {
     std::unique_ptr<PendingWork> work;
   };
 
+  // The messages from one stage to another that are being received for one pass.
+  class Inbox {
+   public:
+    // Returns whether `Post` has begun a receive that `Take` has not ended.
+    bool is_posted() const { return !rows.is_null(); }
+
+   private:
+    friend class BlockMover;
+    Array rows;
+    // [receive] null if it is received in place.
+    std::vector<Array> arrived;
+    std::unique_ptr<PendingWork> work;
+  };
+
+  // The ranks of a group with which this rank exchanges messages.
+  struct Peers {
+    std::set<int> receivers;
+    std::set<int> senders;
+    void Add(const ReshardProgram& program);
+  };
+
+  // Exchanges one element with each of `peers`, ranks of the job, and waits: between GPUs the first
+  // message of a pair connects the two, and the host waits for both. Does nothing without peers.
+  // Collective over the group: a rank is a sender of its receivers. `ranks` as for `Send`.
+  absl::Status Connect(const Peers& peers, Communicator& group, const std::vector<int>& ranks);
   // Starts the sends of `program` from the rows in `from`, after those in `outbox` have ended, for
   // which it waits. Ignores receives and copies of `program`. `layout`: that of `from`. `ranks`:
   // [rank of `group`] rank of the job; it has every peer of `program`.
   absl::Status Send(const ReshardProgram& program, const ActivationLayout& layout, Array from,
                     Communicator& group, const std::vector<int>& ranks, Outbox& outbox);
-  // Receives the rows of `program` into `to`, an array for the rows of `layout` on this rank, and
-  // waits for them (PendingWork::Wait). Ignores sends and copies of `program`.
-  absl::Status Receive(const ReshardProgram& program, const ActivationLayout& layout, Array& to,
-                       Communicator& group, const std::vector<int>& ranks);
+  // Starts to receive the rows of `program` into `to`, an array for the rows of `layout` on this
+  // rank, which `inbox` keeps. Ignores sends and copies of `program`. REQUIRES, unchecked: nothing
+  // is posted in `inbox`.
+  absl::Status Post(const ReshardProgram& program, const ActivationLayout& layout, Array to,
+                    Communicator& group, const std::vector<int>& ranks, Inbox& inbox);
+  // Waits for what `Post` started with the same program and layout (PendingWork::Wait), and returns
+  // the rows.
+  absl::StatusOr<Array> Take(const ReshardProgram& program, const ActivationLayout& layout,
+                             Inbox& inbox);
   // Runs a whole program within a stage, copies included, and waits for it: returns the rows of
   // `from`, laid out by `before`, as `after` has them, in a new transient array.
   absl::StatusOr<Array> Reshard(const ReshardProgram& program, const ActivationLayout& before,

@@ -126,7 +126,7 @@ absl::Status LayerState::AwaitGather() {
 }
 
 absl::Status LayerState::StartGather() {
-  if (!gathers_ahead() || !Shards(ShardingLevel::kParameters) || !gathered_.is_null()) {
+  if (!communicates_ahead() || !Shards(ShardingLevel::kParameters) || !gathered_.is_null()) {
     return absl::OkStatus();
   }
   PARPLAN_ASSIGN_OR_RETURN(gathered_, tools_.Take(ArrayUse::kGatheredParameters, padded_size_));
@@ -166,17 +166,47 @@ absl::Status LayerState::SumShared() {
 absl::Status LayerState::EndBackward() {
   if (!Shards(ShardingLevel::kGradients)) return absl::OkStatus();
   PARPLAN_RETURN_IF_ERROR(SumShared());
-  void* const part = tools_.At(gradients_.data(), group_->rank() * shard_size_);
-  PARPLAN_RETURN_IF_ERROR(
-      group_->ReduceScatter(tools_.kernels().type(), gradients_.data(), part, shard_size_));
+  // Those of a micro-batch before come first.
+  PARPLAN_RETURN_IF_ERROR(FinishScatter());
+  leaving_gradients_ = std::move(gradients_);
+  if (communicates_ahead()) {
+    PARPLAN_ASSIGN_OR_RETURN(scattering_, group_->Start(Scatter(leaving_gradients_)));
+    return absl::OkStatus();
+  }
+  PARPLAN_RETURN_IF_ERROR(group_->Run(Scatter(leaving_gradients_)));
+  AddScattered();
+  return absl::OkStatus();
+}
+
+CollectiveCall LayerState::Scatter(const Array& gradients) const {
+  CollectiveCall call;
+  call.operation = Operation::kReduceScatter;
+  call.type = tools_.kernels().type();
+  call.count = shard_size_;
+  call.send = gradients.data();
+  call.receive = tools_.At(gradients.data(), group_->rank() * shard_size_);
+  return call;
+}
+
+void LayerState::AddScattered() {
+  const void* const part = tools_.At(leaving_gradients_.data(), group_->rank() * shard_size_);
   tools_.kernels().Add(part, gradient_shard_.data(), shard_size_);
-  gradients_.Reset();
+  leaving_gradients_.Reset();
+}
+
+absl::Status LayerState::FinishScatter() {
+  if (scattering_ == nullptr) return absl::OkStatus();
+  const absl::Status status = scattering_->Wait();
+  scattering_.reset();
+  PARPLAN_RETURN_IF_ERROR(status);
+  AddScattered();
   return absl::OkStatus();
 }
 
 LayerState::~LayerState() {
   // The pool gives the buffers to others after this.
   AwaitGather().IgnoreError();
+  if (scattering_ != nullptr) scattering_->Wait().IgnoreError();
   if (synchronization_ != nullptr) synchronization_->Wait().IgnoreError();
 }
 
@@ -185,15 +215,8 @@ absl::Status LayerState::StartSynchronize() {
   if (Shards(ShardingLevel::kGradients)) return absl::OkStatus();
   PARPLAN_RETURN_IF_ERROR(SumShared());
   if (group_ == nullptr) return absl::OkStatus();
-  CollectiveCall call;
-  call.type = tools_.kernels().type();
-  call.send = gradients_.data();
-  if (Shards(ShardingLevel::kOptimizer)) {
-    // In place: the result is this rank's shard of the same buffer.
-    call.operation = Operation::kReduceScatter;
-    call.count = shard_size_;
-    call.receive = tools_.At(gradients_.data(), group_->rank() * shard_size_);
-  } else {
+  CollectiveCall call = Scatter(gradients_);
+  if (!Shards(ShardingLevel::kOptimizer)) {
     call.operation = Operation::kAllReduce;
     call.count = padded_size_;
     call.receive = gradients_.data();
@@ -205,6 +228,7 @@ absl::Status LayerState::StartSynchronize() {
 absl::Status LayerState::Synchronize() {
   if (!is_synchronizing_) PARPLAN_RETURN_IF_ERROR(StartSynchronize());
   is_synchronizing_ = false;
+  PARPLAN_RETURN_IF_ERROR(FinishScatter());
   if (synchronization_ == nullptr) return absl::OkStatus();
   const absl::Status status = synchronization_->Wait();
   synchronization_.reset();
@@ -241,7 +265,7 @@ absl::Status LayerState::Step(int64_t step) {
     kernels.Zero(gradients_.data(), padded_size_);
   }
   if (!is_sharded || Shards(ShardingLevel::kParameters)) return absl::OkStatus();
-  if (gathers_ahead()) return StartGatherInto(parameters, parameters_.data());
+  if (communicates_ahead()) return StartGatherInto(parameters, parameters_.data());
   return group_->AllGather(kernels.type(), parameters, parameters_.data(), shard_size_);
 }
 

@@ -54,7 +54,7 @@ int64_t ShardSize(int64_t size, int64_t rank_count, int64_t element_size);
 // sequence parallelism those of the tensor-parallel group, call the same methods in the same order.
 class LayerState {
  public:
-  // Waits for a synchronization and a gathering under way.
+  // Waits for a synchronization, a gathering and a scattering under way.
   ~LayerState();
 
   // Makes the state with initial parameters. `gradient_group`: ranks with the same part; null if
@@ -79,11 +79,15 @@ class LayerState {
   // valid until `EndBackward`. It begins with zeros if gradients are sharded, else with those of
   // the micro-batches before.
   absl::StatusOr<void*> Gradients();
-  // Ends the backward pass of a micro-batch: sharded gradients are reduced to their owners.
+  // Ends the backward pass of a micro-batch: sharded gradients are reduced to their owners. If the
+  // tools' setting communicates ahead, that only starts, and proceeds while other layers compute.
   absl::Status EndBackward();
+  // Waits until they have been reduced, and adds them to those of earlier micro-batches. Does
+  // nothing if none are under way. Not collective.
+  absl::Status FinishScatter();
 
   // Starts to sum the step's gradients over all ranks, after the last micro-batch. If gradients are
-  // sharded, `EndBackward` has summed them, and nothing is left to do. It proceeds while other
+  // sharded, `EndBackward` does, and nothing is left to start. It proceeds while other
   // layers compute; nothing may be added to the gradients after it.
   absl::Status StartSynchronize();
   // Waits for that sum; starts it if it was not started.
@@ -116,7 +120,12 @@ class LayerState {
   }
   // Starts to gather the ranks' shards, of which `shard` is this rank's, into `whole`.
   absl::Status StartGatherInto(const void* shard, void* whole);
-  bool gathers_ahead() const { return tools_.setting().gathers_ahead; }
+  // Returns the operation that sums the ranks' `gradients` [padded_size_] and leaves each rank its
+  // shard, in its place of the same array.
+  CollectiveCall Scatter(const Array& gradients) const;
+  // Adds this rank's shard of `leaving_gradients_` to `gradient_shard_`, and frees the former.
+  void AddScattered();
+  bool communicates_ahead() const { return tools_.setting().communicates_ahead; }
   // Waits for parameters that are being gathered, if there are any.
   absl::Status AwaitGather();
   // Sums the gradients of parameters that all tensor-parallel ranks have, since with sequence
@@ -140,6 +149,9 @@ class LayerState {
   std::unique_ptr<PendingWork> gathering_;
   // Gradients [padded_size_] of one micro-batch if gradients are sharded, else of the step.
   Array gradients_;
+  // The gradients [padded_size_] that are being scattered, and that operation; null if none are.
+  Array leaving_gradients_;
+  std::unique_ptr<PendingWork> scattering_;
   // This rank's shard [shard_size_] of the step's gradients so far, if gradients are sharded.
   Array gradient_shard_;
   // Parameters in fp32 if they are of 16 bits. As the moments: of all parameters [padded_size_], or

@@ -37,8 +37,8 @@ class LayerTools {
     ActivationLayout layout;
     // This rank's number in the job.
     int rank = 0;
-    // Whether sharded parameters are gathered one layer ahead (TrainerSetting).
-    bool gathers_ahead = false;
+    // Whether communication runs beside the passes (TrainerSetting).
+    bool communicates_ahead = false;
   };
   explicit LayerTools(const Setting& setting);
 

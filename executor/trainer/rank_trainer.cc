@@ -1,8 +1,11 @@
 #include "executor/trainer/rank_trainer.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "executor/device/comm/null_communicator.h"
 #include "executor/trainer/trainer_layer.h"
 
 namespace parplan {
@@ -18,25 +21,25 @@ class RankTrainer::Stage {
     for (const LayerProgram& layer : program_.layers) {
       const LayerDefinition& definition =
           trainer_.model_.layer_definitions()[layer.definition_index];
-      TrainerLayer::Setting setting{.tools = {.kernels = trainer_.setting_.kernels,
-                                              .pool = trainer_.setting_.pool,
-                                              .tensor = trainer_.Group(layer.tensor_group),
-                                              .context = trainer_.Group(layer.context_group),
-                                              .definition = &definition,
-                                              .strategy = layer.strategy,
-                                              .layout = layer.layout,
-                                              .rank = trainer_.program_.rank,
-                                              .gathers_ahead = trainer_.setting_.gathers_ahead},
-                                    .program = layer,
-                                    .gradient_group = trainer_.Group(layer.gradient_group),
-                                    .tokens = trainer_.setting_.tokens,
-                                    .optimizer = trainer_.setting_.optimizer,
-                                    .seed = trainer_.setting_.seed,
-                                    .micro_batch_size = trainer_.program_.micro_batch_size,
-                                    .global_token_count = trainer_.program_.micro_batch_size *
-                                                          trainer_.program_.micro_batch_count *
-                                                          definition.sequence_length,
-                                    .observer = trainer_.setting_.observer};
+      TrainerLayer::Setting setting{
+          .tools = {.kernels = trainer_.setting_.kernels,
+                    .pool = trainer_.setting_.pool,
+                    .tensor = trainer_.Group(layer.tensor_group),
+                    .context = trainer_.Group(layer.context_group),
+                    .definition = &definition,
+                    .strategy = layer.strategy,
+                    .layout = layer.layout,
+                    .rank = trainer_.program_.rank,
+                    .communicates_ahead = trainer_.setting_.communicates_ahead},
+          .program = layer,
+          .gradient_group = trainer_.Group(layer.gradient_group),
+          .tokens = trainer_.setting_.tokens,
+          .optimizer = trainer_.setting_.optimizer,
+          .seed = trainer_.setting_.seed,
+          .micro_batch_size = trainer_.program_.micro_batch_size,
+          .global_token_count = trainer_.program_.micro_batch_size *
+                                trainer_.program_.micro_batch_count * definition.sequence_length,
+          .observer = trainer_.setting_.observer};
       if (definition.tied_embedding) {
         if (embedding == nullptr && !layers_.empty() && IsEmbedding(*layers_.front())) {
           embedding = layers_.front().get();
@@ -49,18 +52,49 @@ class RankTrainer::Stage {
     return absl::OkStatus();
   }
 
-  absl::Status Forward(int64_t micro_batch) {
-    Array x;
-    trainer_.Enter(TrainerPhase::kForward, layers_.front()->program().layer_index);
-    PARPLAN_RETURN_IF_ERROR(layers_.front()->StartGather(/*is_backward=*/false));
-    if (program_.receive_forward_group >= 0) {
-      trainer_.Enter(TrainerPhase::kReceive);
-      PARPLAN_ASSIGN_OR_RETURN(x, TakeRows(layers_.front()->program().layout));
-      PARPLAN_RETURN_IF_ERROR(
-          trainer_.mover_.Receive(program_.receive_forward, layers_.front()->program().layout, x,
-                                  *trainer_.Group(program_.receive_forward_group),
-                                  trainer_.RanksOf(program_.receive_forward_group)));
+  // Starts to receive what the next pass of a direction needs from another stage, if it needs that
+  // and it was not started. A direction's receives are started in the order of its passes.
+  absl::Status PostReceive(bool is_backward) {
+    const Way way = WayOf(is_backward);
+    if (way.group < 0 || way.inbox.is_posted()) return absl::OkStatus();
+    trainer_.Enter(TrainerPhase::kReceive);
+    PARPLAN_ASSIGN_OR_RETURN(Array rows, TakeRows(way.layout));
+    return trainer_.mover_.Post(way.program, way.layout, std::move(rows),
+                                *trainer_.Group(way.group), trainer_.RanksOf(way.group), way.inbox);
+  }
+
+  // Waits for what a pass needs from another stage and returns it; null if it needs nothing. The
+  // gathering of the parameters of the pass's first layer begins.
+  absl::StatusOr<Array> Receive(bool is_backward) {
+    TrainerLayer& first = is_backward ? *layers_.back() : *layers_.front();
+    trainer_.Enter(is_backward ? TrainerPhase::kBackward : TrainerPhase::kForward,
+                   first.program().layer_index);
+    PARPLAN_RETURN_IF_ERROR(first.StartGather(is_backward));
+    const Way way = WayOf(is_backward);
+    if (way.group < 0) return Array();
+    PARPLAN_RETURN_IF_ERROR(PostReceive(is_backward));
+    trainer_.Enter(TrainerPhase::kReceive);
+    return trainer_.mover_.Take(way.program, way.layout, way.inbox);
+  }
+
+  // Adds the ranks with which the messages of a step are exchanged, by the index of their group.
+  void AddPeers(std::map<int, BlockMover::Peers>& peers) const {
+    peers[program_.receive_forward_group].Add(program_.receive_forward);
+    peers[program_.send_forward_group].Add(program_.send_forward);
+    peers[program_.receive_backward_group].Add(program_.receive_backward);
+    peers[program_.send_backward_group].Add(program_.send_backward);
+    for (const LayerProgram& layer : program_.layers) {
+      peers[program_.stage_group].Add(layer.enter);
+      peers[program_.stage_group].Add(layer.leave_backward);
+      // Only attention looks at other tokens.
+      if (IsTransformer(trainer_.model_.layer_definitions()[layer.definition_index].kind)) {
+        AddContextPeers(layer, peers[layer.context_group]);
+      }
     }
+  }
+
+  // Runs a forward pass over what `Receive` returned.
+  absl::Status Forward(int64_t micro_batch, Array x) {
     for (size_t k = 0; k < layers_.size(); ++k) {
       const LayerProgram& layer = layers_[k]->program();
       if (!layer.enter.is_empty()) {
@@ -85,26 +119,16 @@ class RankTrainer::Stage {
                                 trainer_.RanksOf(program_.send_forward_group), sent_forward_);
   }
 
-  // Runs a backward pass. `is_last`: it is the stage's last of the step, after which this rank's
-  // gradients are complete.
-  absl::Status Backward(int64_t micro_batch, bool is_last) {
-    Array dx;
-    trainer_.Enter(TrainerPhase::kBackward, layers_.back()->program().layer_index);
-    PARPLAN_RETURN_IF_ERROR(layers_.back()->StartGather(/*is_backward=*/true));
-    if (program_.receive_backward_group >= 0) {
-      trainer_.Enter(TrainerPhase::kReceive);
-      PARPLAN_ASSIGN_OR_RETURN(dx, TakeRows(layers_.back()->program().layout));
-      PARPLAN_RETURN_IF_ERROR(
-          trainer_.mover_.Receive(program_.receive_backward, layers_.back()->program().layout, dx,
-                                  *trainer_.Group(program_.receive_backward_group),
-                                  trainer_.RanksOf(program_.receive_backward_group)));
-    }
+  // Runs a backward pass over what `Receive` returned. `is_last`: it is the stage's last of the
+  // step, after which this rank's gradients are complete.
+  absl::Status Backward(int64_t micro_batch, bool is_last, Array dx) {
     for (size_t k = layers_.size(); k-- > 0;) {
       const LayerProgram& layer = layers_[k]->program();
       trainer_.Enter(TrainerPhase::kBackward, layer.layer_index);
       if (k > 0) PARPLAN_RETURN_IF_ERROR(layers_[k - 1]->StartGather(/*is_backward=*/true));
       PARPLAN_ASSIGN_OR_RETURN(dx, layers_[k]->Backward(trainer_.step_count_, micro_batch,
                                                         std::move(dx), trainer_.loss()));
+      PARPLAN_RETURN_IF_ERROR(trainer_.FinishScatterBefore(layers_[k]->state()));
       if (is_last) {
         trainer_.Enter(TrainerPhase::kGradientSync, layer.layer_index);
         PARPLAN_RETURN_IF_ERROR(layers_[k]->state().StartSynchronize());
@@ -135,6 +159,34 @@ class RankTrainer::Stage {
   std::vector<std::unique_ptr<TrainerLayer>>& layers() { return layers_; }
 
  private:
+  // How a pass gets its input from another stage. `group` is -1 if it gets none.
+  struct Way {
+    const ReshardProgram& program;
+    const ActivationLayout& layout;
+    int group;
+    BlockMover::Inbox& inbox;
+  };
+  Way WayOf(bool is_backward) {
+    if (is_backward) {
+      return {program_.receive_backward, layers_.back()->program().layout,
+              program_.receive_backward_group, received_backward_};
+    }
+    return {program_.receive_forward, layers_.front()->program().layout,
+            program_.receive_forward_group, received_forward_};
+  }
+  void AddContextPeers(const LayerProgram& layer, BlockMover::Peers& peers) const {
+    if (layer.context_group < 0) return;
+    const std::vector<int>& ranks = trainer_.RanksOf(layer.context_group);
+    const auto own = static_cast<int>(
+        std::find(ranks.begin(), ranks.end(), trainer_.program_.rank) - ranks.begin());
+    const auto size = static_cast<int>(ranks.size());
+    for (int distance = 1; distance < size; ++distance) {
+      peers.receivers.insert(ranks[(own + distance) % size]);
+      peers.senders.insert(ranks[(own - distance + size) % size]);
+      // A ring sends to the next rank alone.
+      if (layer.strategy.context_kind == ContextKind::kRing) break;
+    }
+  }
   bool IsEmbedding(const TrainerLayer& layer) const { return layer.program().layer_index == 0; }
   absl::StatusOr<Array> TakeRows(const ActivationLayout& layout) const {
     const int64_t elements = layout.RowCount() * trainer_.model_.layer(0).hidden_size;
@@ -146,9 +198,37 @@ class RankTrainer::Stage {
   RankTrainer& trainer_;
   const StageProgram& program_;
   std::vector<std::unique_ptr<TrainerLayer>> layers_;
+  BlockMover::Inbox received_forward_;
+  BlockMover::Inbox received_backward_;
   BlockMover::Outbox sent_forward_;
   BlockMover::Outbox sent_backward_;
 };
+
+namespace {
+
+// See TrainerSetting::rehearses.
+absl::Status Rehearse(RankProgram program, const ModelSpec& model, TrainerSetting setting) {
+  std::erase_if(program.passes, [](const PipelinePass& pass) { return pass.micro_batch != 0; });
+  setting.rehearses = false;
+  setting.observer = nullptr;
+  setting.make_group =
+      [rank =
+           program.rank](const GroupSpec& group) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+    const auto own = std::find(group.ranks.begin(), group.ranks.end(), rank);
+    return std::make_unique<NullCommunicator>(group.purpose,
+                                              static_cast<int>(own - group.ranks.begin()),
+                                              static_cast<int>(group.ranks.size()));
+  };
+  {
+    PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<RankTrainer> trainer,
+                             RankTrainer::Create(program, model, setting));
+    PARPLAN_RETURN_IF_ERROR(trainer->Step().status());
+  }
+  setting.pool->ResetPeaks();
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 RankTrainer::RankTrainer(const RankProgram& program, const ModelSpec& model,
                          const TrainerSetting& setting)
@@ -162,6 +242,7 @@ RankTrainer::~RankTrainer() = default;
 absl::StatusOr<std::unique_ptr<RankTrainer>> RankTrainer::Create(const RankProgram& program,
                                                                  const ModelSpec& model,
                                                                  const TrainerSetting& setting) {
+  if (setting.rehearses) PARPLAN_RETURN_IF_ERROR(Rehearse(program, model, setting));
   std::unique_ptr<RankTrainer> trainer(new RankTrainer(program, model, setting));
   PARPLAN_RETURN_IF_ERROR(trainer->Prepare());
   return trainer;
@@ -181,7 +262,23 @@ absl::Status RankTrainer::Prepare() {
     TrainerLayer* const first = stages_.back()->layers().front().get();
     if (first->program().layer_index == 0) embedding = first;
   }
+  return setting_.communicates_ahead ? ConnectPeers() : absl::OkStatus();
+}
+
+absl::Status RankTrainer::ConnectPeers() {
+  std::map<int, BlockMover::Peers> peers;
+  for (const std::unique_ptr<Stage>& stage : stages_) stage->AddPeers(peers);
+  // All ranks go through their groups in the same order.
+  for (const auto& [group, of_group] : peers) {
+    if (group < 0) continue;
+    PARPLAN_RETURN_IF_ERROR(mover_.Connect(of_group, *groups_[group], RanksOf(group)));
+  }
   return absl::OkStatus();
+}
+
+absl::Status RankTrainer::FinishScatterBefore(LayerState& layer) {
+  LayerState* const before = std::exchange(scattering_, &layer);
+  return before == nullptr ? absl::OkStatus() : before->FinishScatter();
 }
 
 std::set<int> RankTrainer::UsedGroups() const {
@@ -216,16 +313,26 @@ absl::StatusOr<double> RankTrainer::Step() {
   setting_.kernels->Zero(
       loss_.data(), static_cast<int64_t>(sizeof(double)) / ElementSize(setting_.kernels->type()));
   std::vector<int64_t> backward_counts(stages_.size());
-  for (const PipelinePass& pass : program_.passes) {
-    const int index = pass.stage_index / program_.pipeline_parallel_degree;
-    Stage& stage = *stages_[index];
+  const auto index_of = [this](const PipelinePass& pass) {
+    return pass.stage_index / program_.pipeline_parallel_degree;
+  };
+  for (size_t k = 0; k < program_.passes.size(); ++k) {
+    const PipelinePass& pass = program_.passes[k];
+    Stage& stage = *stages_[index_of(pass)];
+    PARPLAN_ASSIGN_OR_RETURN(Array input, stage.Receive(pass.is_backward()));
+    // One pass ahead. The wait for it stays where it was, so ranks that would not wait for each
+    // other in a circle without it do not with it.
+    if (setting_.communicates_ahead && k + 1 < program_.passes.size()) {
+      const PipelinePass& next = program_.passes[k + 1];
+      PARPLAN_RETURN_IF_ERROR(stages_[index_of(next)]->PostReceive(next.is_backward()));
+    }
     // `RankProgram::Create` has refused schedules that split backward passes.
     if (!pass.is_backward()) {
-      PARPLAN_RETURN_IF_ERROR(stage.Forward(pass.micro_batch));
+      PARPLAN_RETURN_IF_ERROR(stage.Forward(pass.micro_batch, std::move(input)));
       continue;
     }
-    const bool is_last = ++backward_counts[index] == program_.micro_batch_count;
-    PARPLAN_RETURN_IF_ERROR(stage.Backward(pass.micro_batch, is_last));
+    const bool is_last = ++backward_counts[index_of(pass)] == program_.micro_batch_count;
+    PARPLAN_RETURN_IF_ERROR(stage.Backward(pass.micro_batch, is_last, std::move(input)));
   }
   Enter(TrainerPhase::kSend);
   for (const std::unique_ptr<Stage>& stage : stages_) PARPLAN_RETURN_IF_ERROR(stage->Finish());

@@ -46,10 +46,20 @@ struct TrainerSetting {
   uint64_t seed = 1;
   // May be null.
   TrainerObserver* observer = nullptr;
-  // Whether sharded parameters are gathered one layer ahead, and those of which only optimizer
-  // states or gradients are sharded while the next step begins. A layer's parameters are then held
-  // beside those of the layer before it. Results are the same to the last bit.
-  bool gathers_ahead = false;
+  // Whether communication runs beside the passes. Sharded parameters are gathered one layer ahead,
+  // and those of which only optimizer states or gradients are sharded while the next step begins;
+  // sharded gradients are scattered while the next layer's backward pass runs; messages between
+  // stages are received one pass ahead. A layer's parameters, its gradients and the input of the
+  // next pass are then held beside those in use. Results are the same to the last bit. `Create`
+  // also exchanges a message between the ranks of every pair that has messages in a step.
+  bool communicates_ahead = false;
+  // Whether `Create` first runs the passes of one micro-batch, and an optimizer's step, of a trainer
+  // whose groups do nothing. GPUs need it: the first launch of a kernel loads it, and the first
+  // product or attention of a shape finds its algorithm and its workspace, which may wait for the
+  // whole device. While an operation waits there for another rank, and that for this rank's next
+  // one, it would never end. Takes as long as a step of one micro-batch and no more memory than
+  // training does.
+  bool rehearses = false;
 };
 
 // The trainer of one rank, used by one thread. Everything that `setting` points to outlives it.
@@ -68,7 +78,7 @@ class RankTrainer {
   // Makes one optimizer step over the global batch and returns the mean loss of its tokens (cross
   // entropy, in nats), the same on all ranks. Collective: all ranks of the job call it equally
   // often. Waits until the device has done all of it, but for the gathering of the parameters with
-  // `gathers_ahead`. Has no time limit of its own, beyond those of communicators.
+  // `communicates_ahead`. Has no time limit of its own, beyond those of communicators.
   //
   // Returns the errors of communicators (PendingWork::Wait: DEADLINE_EXCEEDED, UNAVAILABLE, ABORTED
   // or INTERNAL), RESOURCE_EXHAUSTED if memory does not suffice, and the errors of the device
@@ -110,6 +120,11 @@ class RankTrainer {
   Communicator* Group(int index) const { return index < 0 ? nullptr : groups_[index].get(); }
   const std::vector<int>& RanksOf(int group) const { return program_.groups[group].ranks; }
   double* loss() const { return static_cast<double*>(loss_.data()); }
+  // Exchanges a message between all ranks that exchange some during a step (BlockMover::Connect).
+  absl::Status ConnectPeers();
+  // Finishes the scattering of the layer whose backward pass came before that of `layer`, if it is
+  // under way (LayerState::FinishScatter).
+  absl::Status FinishScatterBefore(LayerState& layer);
   absl::Status SynchronizeGradients();
   void Enter(TrainerPhase phase, int layer_index = -1) const {
     if (setting_.observer != nullptr) setting_.observer->Enter(phase, layer_index);
@@ -123,6 +138,8 @@ class RankTrainer {
   BlockMover mover_;
   std::vector<std::unique_ptr<Stage>> stages_;
   int64_t step_count_ = 0;
+  // The layer of the latest backward pass; null before the first.
+  LayerState* scattering_ = nullptr;
   // During a step: this rank's part of its mean loss, one fp64 in device memory.
   Array loss_;
 };

@@ -127,6 +127,8 @@ absl::StatusOr<Array> TrainerLayer::BackwardHead(int64_t step, int64_t micro_bat
   if (setting_.tied != nullptr) {
     table_state.Release();
     PARPLAN_RETURN_IF_ERROR(table_state.EndBackward());
+    // The layer before the head is not the embedding, whose scattering would be held until then.
+    PARPLAN_RETURN_IF_ERROR(table_state.FinishScatter());
   }
   return gradient;
 }

@@ -118,7 +118,8 @@ struct CommunicatorStats {
 //   * let messages of a group that are started one by one flow one way, as between two stages,
 //     and use another group for the way back;
 //   * call operations in an order that would also be right if each waited for its peers, but for
-//     sends, which proceed while their caller goes on.
+//     sends, which proceed while their caller goes on, and for receives, which may be started
+//     before what they wait for is called, if the pair has exchanged a message before.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -1,6 +1,7 @@
 // A communicator that moves nothing. `RunProbe` (profiler-agent) times layers with it on devices
-// that compute while a host waits, where the time of collectives cannot be subtracted: what is
-// received is whatever the buffers hold, so only times of computing mean anything.
+// that compute while a host waits, where the time of collectives cannot be subtracted, and
+// `RankTrainer` rehearses with it. What is received is whatever the buffers hold, so only times of
+// computing mean anything.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_NULL_COMMUNICATOR_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_NULL_COMMUNICATOR_H_

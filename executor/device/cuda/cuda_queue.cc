@@ -88,9 +88,12 @@ const int32_t* CudaQueue::Upload(const int32_t* tokens, int64_t count) {
   next_slot_ = (next_slot_ + 1) % slots_.size();
   // Returns at once if the event was never recorded.
   if (!Check(::cudaEventSynchronize(slot.copied), "cudaEventSynchronize") ||
-      !Grow(slot.host, byte_count, /*is_host=*/true) ||
       !Grow(tokens_, byte_count, /*is_host=*/false)) {
     return nullptr;
+  }
+  // All at once: to get such memory may wait for the whole device, so that later uploads get none.
+  for (Slot& each : slots_) {
+    if (!Grow(each.host, byte_count, /*is_host=*/true)) return nullptr;
   }
   std::memcpy(slot.host.data, tokens, static_cast<size_t>(byte_count));
   if (!Check(::cudaMemcpyAsync(tokens_.data, slot.host.data, static_cast<size_t>(byte_count),

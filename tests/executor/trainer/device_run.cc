@@ -29,7 +29,8 @@ void RunRank(JobFabric& fabric, RankDevice& device, const Plan& plan, const Mode
                                                                           group.ranks);
                                                 },
                                             .optimizer = optimizer,
-                                            .gathers_ahead = device.gathers_ahead()}));
+                                            .communicates_ahead = device.communicates_ahead(),
+                                            .rehearses = device.communicates_ahead()}));
   std::vector<double> losses;
   for (int step = 0; step < step_count; ++step) {
     ASSERT_OK_AND_ASSIGN(const double loss, trainer->Step());

@@ -27,8 +27,8 @@ class RankDevice {
   virtual DeviceMemory& memory() = 0;
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       JobFabric& fabric, const std::string& name, const std::vector<int>& ranks) = 0;
-  // Whether the trainer gathers ahead (TrainerSetting).
-  virtual bool gathers_ahead() const { return false; }
+  // Whether the trainer communicates ahead, and rehearses (TrainerSetting).
+  virtual bool communicates_ahead() const { return false; }
 };
 
 struct DeviceRun {

@@ -24,7 +24,7 @@ class Gpu : public RankDevice {
                                                           const std::vector<int>& ranks) override {
     return device_->MakeGroup(fabric, name, ranks);
   }
-  bool gathers_ahead() const override { return true; }
+  bool communicates_ahead() const override { return true; }
 
  private:
   const std::unique_ptr<Device> device_;

@@ -1,9 +1,12 @@
-// Shards of layers, and when they are gathered: seen in the calls of their groups.
+// Shards of layers, and when they and the messages between stages move: seen in the calls of
+// groups.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,23 +20,28 @@
 namespace parplan {
 namespace {
 
-// What the gradient groups of one rank do.
-struct GradientCalls {
-  // Gathers and scatters, as they were started.
+// The operations of one rank.
+struct RankCalls {
+  // Gathers and scatters of its gradient groups, as they were started.
   std::vector<CollectiveCall> shard_calls;
-  // Gathers that were started and not awaited.
-  int pending_count = 0;
-  // [number pending, itself included] how often a gather was awaited.
-  std::map<int, int> waits;
+  // [Operation] those that were started and not awaited.
+  std::array<int, kOperationCount> pending_counts = {};
+  // [Operation][number pending, itself included] how often one was awaited.
+  std::array<std::map<int, int>, kOperationCount> waits;
+  // Messages between stages: `s` where one is sent, `p` where one is posted to be received, and `w`
+  // where it is awaited.
+  std::string messages;
 };
 
 // Runs an operation when it is started, when it is awaited, or as the communicator within does.
+// Sends are left to the communicator, and receives wait for what their rank sends later, so that
+// they never run when they are started.
 enum class When { kAtStart, kAtWait, kBetween };
 
 class WatchedCommunicator : public Communicator {
  public:
   // `seen` outlives it.
-  WatchedCommunicator(std::unique_ptr<Communicator> inner, When when, GradientCalls* seen)
+  WatchedCommunicator(std::unique_ptr<Communicator> inner, When when, RankCalls* seen)
       : inner_(std::move(inner)), when_(when), seen_(seen) {}
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
@@ -47,29 +55,42 @@ class WatchedCommunicator : public Communicator {
 
  private:
   class Work;
+  When WhenOf(const CollectiveCall& call) const {
+    if (call.operation == Operation::kSend) return When::kBetween;
+    if (call.operation == Operation::kReceive && when_ == When::kAtStart) return When::kBetween;
+    return when_;
+  }
   const std::unique_ptr<Communicator> inner_;
   const When when_;
-  GradientCalls* const seen_;
+  RankCalls* const seen_;
 };
 
 class WatchedCommunicator::Work : public PendingWork {
  public:
-  Work(WatchedCommunicator& group, const CollectiveCall& call) : group_(group), call_(call) {}
+  Work(WatchedCommunicator& group, const CollectiveCall& call)
+      : group_(group), call_(call), when_(group.WhenOf(call)) {}
   absl::Status Begin() {
-    if (group_.when_ == When::kAtWait) return absl::OkStatus();
+    if (when_ == When::kAtWait) {
+      // Who reads it too early reads NaN.
+      if (call_.operation == Operation::kReceive) {
+        std::memset(call_.receive, 0xff, call_.count * ElementSize(call_.type));
+      }
+      return absl::OkStatus();
+    }
     auto started = group_.inner_->Start(call_);
     if (!started.ok()) return started.status();
     work_ = *std::move(started);
-    if (group_.when_ == When::kAtStart) status_ = work_->Wait();
+    if (when_ == When::kAtStart) status_ = work_->Wait();
     return absl::OkStatus();
   }
   absl::Status Wait() override {
     if (is_over_) return status_;
     is_over_ = true;
-    if (call_.operation == Operation::kAllGather)
-      ++group_.seen_->waits[group_.seen_->pending_count--];
-    if (group_.when_ == When::kAtWait) status_ = group_.inner_->Run(call_);
-    if (group_.when_ == When::kBetween) status_ = work_->Wait();
+    const auto operation = static_cast<int>(call_.operation);
+    ++group_.seen_->waits[operation][group_.seen_->pending_counts[operation]--];
+    if (call_.operation == Operation::kReceive) group_.seen_->messages += 'w';
+    if (when_ == When::kAtWait) status_ = group_.inner_->Run(call_);
+    if (when_ == When::kBetween) status_ = work_->Wait();
     return status_;
   }
   bool IsDone() override { return is_over_; }
@@ -77,6 +98,7 @@ class WatchedCommunicator::Work : public PendingWork {
  private:
   WatchedCommunicator& group_;
   const CollectiveCall call_;
+  const When when_;
   std::unique_ptr<PendingWork> work_;
   bool is_over_ = false;
   absl::Status status_;
@@ -87,7 +109,9 @@ absl::StatusOr<std::unique_ptr<PendingWork>> WatchedCommunicator::Start(
   if (call.operation == Operation::kAllGather || call.operation == Operation::kReduceScatter) {
     seen_->shard_calls.push_back(call);
   }
-  if (call.operation == Operation::kAllGather) ++seen_->pending_count;
+  ++seen_->pending_counts[static_cast<int>(call.operation)];
+  if (call.operation == Operation::kSend) seen_->messages += 's';
+  if (call.operation == Operation::kReceive) seen_->messages += 'p';
   auto work = std::make_unique<Work>(*this, call);
   const absl::Status status = work->Begin();
   if (!status.ok()) return status;
@@ -95,16 +119,18 @@ absl::StatusOr<std::unique_ptr<PendingWork>> WatchedCommunicator::Start(
 }
 
 // Runs a plan; `seen` has an entry for each rank.
-RunOutcome RunWatched(const PlanCase& c, When when, std::vector<GradientCalls>& seen,
-                      int step_count = 2, bool gathers_ahead = true) {
+RunOutcome RunWatched(const PlanCase& c, When when, std::vector<RankCalls>& seen,
+                      int step_count = 2, bool communicates_ahead = true) {
   seen.assign(c.plan.device_count, {});
   RunOptions options{.type = ElementType::kFloat32,
                      .optimizer = AdamSettings{},
                      .step_count = step_count,
-                     .gathers_ahead = gathers_ahead};
+                     .communicates_ahead = communicates_ahead};
   options.wrap_group = [&](const GroupSpec& group,
                            std::unique_ptr<Communicator> inner) -> std::unique_ptr<Communicator> {
-    if (group.purpose != group_purpose::kGradient) return inner;
+    const bool is_between_stages = group.purpose.starts_with(group_purpose::kForward) ||
+                                   group.purpose.starts_with(group_purpose::kBackward);
+    if (group.purpose != group_purpose::kGradient && !is_between_stages) return inner;
     // The ranks of a group are in order.
     const int rank = group.ranks[inner->rank()];
     return std::make_unique<WatchedCommunicator>(std::move(inner), when, &seen[rank]);
@@ -119,10 +145,10 @@ constexpr const char* kSharded[] = {"Dp3Zero3", "TpToDpAndBack", "Gpt2Dp2Zero3"}
 TEST(LayerState, ShardsBeginAtMultiplesOf128Bytes) {
   for (const char* const name : kSharded) {
     SCOPED_TRACE(name);
-    std::vector<GradientCalls> seen;
+    std::vector<RankCalls> seen;
     RunWatched(PlanCaseNamed(name), When::kBetween, seen, /*step_count=*/1);
     bool is_any = false;
-    for (const GradientCalls& calls : seen) {
+    for (const RankCalls& calls : seen) {
       for (const CollectiveCall& call : calls.shard_calls) {
         is_any = true;
         EXPECT_EQ(call.count * ElementSize(call.type) % 128, 0);
@@ -138,30 +164,102 @@ TEST(LayerState, ShardsBeginAtMultiplesOf128Bytes) {
 TEST(LayerState, ParametersAreGatheredOneLayerAhead) {
   const PlanCase c = PlanCaseNamed("Dp2Zero3");
   constexpr int kSteps = 1;
-  std::vector<GradientCalls> seen;
+  std::vector<RankCalls> seen;
   RunWatched(c, When::kBetween, seen, kSteps);
   const auto layers = static_cast<int>(c.Model().layer_count());
   const auto passes = static_cast<int>(c.plan.micro_batch_count) * kSteps;
-  for (const GradientCalls& calls : seen) {
-    EXPECT_EQ(calls.pending_count, 0);
+  constexpr auto kGather = static_cast<int>(Operation::kAllGather);
+  for (const RankCalls& calls : seen) {
+    EXPECT_EQ(calls.pending_counts[kGather], 0);
     // At the end the test gathers each layer once more, to see its parameters. The backward pass of
     // the embedding gathers nothing.
     const std::map<int, int> expected = {{1, 2 * passes + layers},
                                          {2, passes * (layers - 1 + layers - 2)}};
-    EXPECT_EQ(calls.waits, expected);
+    EXPECT_EQ(calls.waits[kGather], expected);
   }
 }
 
-// Nothing reads what is gathered before it is awaited, and nothing writes what is gathered from or
-// to before that: whenever it runs, the results are those of gathering in line, to the last bit.
-TEST(LayerState, WhenGathersRunChangesNoBit) {
-  for (const char* const name : {"Dp2Zero1", "Dp3Zero3", "TpToDpAndBack", "Gpt2Dp2Zero3",
-                                 "Dp2Zero3Recompute", "Pp2Dp2Interleaved"}) {
+// Every scattering of gradients is awaited when that of the next layer has started, also from one
+// micro-batch to the next, but for the last of a step.
+TEST(LayerState, GradientsAreScatteredWhileTheNextLayerRuns) {
+  for (const char* const name : {"Dp2Zero2", "Dp2Zero3"}) {
     SCOPED_TRACE(name);
     const PlanCase c = PlanCaseNamed(name);
-    std::vector<GradientCalls> seen;
+    std::vector<RankCalls> seen;
+    RunWatched(c, When::kBetween, seen, /*step_count=*/1);
+    const auto layers = static_cast<int>(c.Model().layer_count());
+    const auto passes = static_cast<int>(c.plan.micro_batch_count);
+    constexpr auto kScatter = static_cast<int>(Operation::kReduceScatter);
+    for (const RankCalls& calls : seen) {
+      EXPECT_EQ(calls.pending_counts[kScatter], 0);
+      const std::map<int, int> expected = {{1, 1}, {2, passes * layers - 1}};
+      EXPECT_EQ(calls.waits[kScatter], expected);
+    }
+  }
+}
+
+// The passes of the two ranks are F F B F B F B B and F B F B F B F B. With `communicates_ahead` a
+// message of each pair comes before the first step, and what a pass needs is posted within the pass
+// before it, before that sends.
+TEST(RankTrainer, MessagesAreReceivedOnePassAhead) {
+  const PlanCase c = PlanCaseNamed("Pp2");
+  std::vector<RankCalls> seen;
+  RunWatched(c, When::kBetween, seen, /*step_count=*/1);
+  EXPECT_EQ(seen[0].messages,
+            "pws"
+            "s"
+            "ps"
+            "w"
+            "ps"
+            "w"
+            "ps"
+            "w"
+            "p"
+            "w");
+  EXPECT_EQ(seen[1].messages,
+            "spw"
+            "pw"
+            "ps"
+            "w"
+            "ps"
+            "w"
+            "ps"
+            "w"
+            "s");
+  RunWatched(c, When::kBetween, seen, /*step_count=*/1, /*communicates_ahead=*/false);
+  EXPECT_EQ(seen[0].messages,
+            "s"
+            "s"
+            "pw"
+            "s"
+            "pw"
+            "s"
+            "pw"
+            "pw");
+  EXPECT_EQ(seen[1].messages,
+            "pw"
+            "s"
+            "pw"
+            "s"
+            "pw"
+            "s"
+            "pw"
+            "s");
+}
+
+// Nothing reads what is gathered, scattered or received before it is awaited, and nothing writes
+// what it comes from or goes to before that: whenever it runs, the results are those of doing it in
+// line, to the last bit.
+TEST(LayerState, WhenCommunicationRunsChangesNoBit) {
+  for (const char* const name :
+       {"Dp2Zero1", "Dp2Zero2", "Dp3Zero3", "TpToDpAndBack", "Gpt2Dp2Zero3", "Dp2Zero3Recompute",
+        "Tp2SequenceDp2Zero2", "Pp2", "Pp2Gpipe", "Pp2Interleaved", "Pp2Dp2Interleaved", "Pp4",
+        "DifferentSidesOfABoundary", "SixRanksTwoStages"}) {
+    SCOPED_TRACE(name);
+    const PlanCase c = PlanCaseNamed(name);
+    std::vector<RankCalls> seen;
     const RunOutcome in_line =
-        RunWatched(c, When::kBetween, seen, /*step_count=*/2, /*gathers_ahead=*/false);
+        RunWatched(c, When::kBetween, seen, /*step_count=*/2, /*communicates_ahead=*/false);
     for (const When when : {When::kAtStart, When::kAtWait, When::kBetween}) {
       const RunOutcome ahead = RunWatched(c, when, seen);
       EXPECT_TRUE(ahead.ranks_agree);

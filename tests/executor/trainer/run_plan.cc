@@ -90,7 +90,8 @@ absl::StatusOr<RankPart> RunRank(JobFabric& fabric, const Plan& plan, const Mode
                                                 .tokens = tokens.get(),
                                                 .make_group = make_group,
                                                 .optimizer = options.optimizer,
-                                                .gathers_ahead = options.gathers_ahead}));
+                                                .communicates_ahead = options.communicates_ahead,
+                                                .rehearses = options.rehearses}));
   RankPart part;
   for (int step = 0; step < options.step_count; ++step) {
     if (step == 1) pool.ResetPeaks();

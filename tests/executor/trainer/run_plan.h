@@ -21,8 +21,9 @@ struct RunOptions {
   ElementType type = ElementType::kFloat64;
   OptimizerSettings optimizer = AdamSettings{};
   int step_count = 3;
-  // Whether sharded parameters are gathered one layer ahead (TrainerSetting).
-  bool gathers_ahead = false;
+  // As in TrainerSetting.
+  bool communicates_ahead = false;
+  bool rehearses = false;
   // The ranks of a group in place of its own; may be empty.
   std::function<std::vector<int>(const GroupSpec& group, int rank)> regroup;
   // Wrappers that tests put around communicators and kernels of a rank; may be empty.

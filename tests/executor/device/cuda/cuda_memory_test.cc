@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "executor/device/cuda/cuda_queue.h"
@@ -103,7 +104,8 @@ TEST_F(CudaMemoryTest, ArraysKeepTheirContent) {
   // [array] its size and what it is filled with.
   std::map<char*, std::pair<int64_t, char>> arrays;
   const auto free = [&](std::map<char*, std::pair<int64_t, char>>::iterator array) {
-    const auto [data, content] = *array;
+    char* const data = array->first;
+    const std::pair<int64_t, char> content = array->second;
     EXPECT_TRUE(
         std::all_of(data, data + content.first, [&](char each) { return each == content.second; }));
     memory_->Free(data);
@@ -141,6 +143,18 @@ TEST(CudaMemoryWithoutVirtualMemory, AllocatesFromTheRuntime) {
   EXPECT_EQ(memory->held(), Bytes());
   EXPECT_EQ(fake::HeldBytes(0), 0u);
   memory->Free(data);
+}
+
+// A call that gets memory may wait for the whole device, so none comes after the first upload.
+TEST(CudaQueueTest, UploadsOfOneSizeGetMemoryOnce) {
+  ResetFakes();
+  ASSERT_OK_AND_ASSIGN(const auto queue, CudaQueue::Create(0));
+  const std::vector<int32_t> tokens(64, 7);
+  const auto count = static_cast<int64_t>(tokens.size());
+  ASSERT_NE(queue->Upload(tokens.data(), count), nullptr);
+  const int allocations = TheFakeCuda().allocations;
+  for (int k = 0; k < 8; ++k) ASSERT_NE(queue->Upload(tokens.data(), count), nullptr);
+  EXPECT_EQ(TheFakeCuda().allocations, allocations);
 }
 
 }  // namespace

@@ -25,6 +25,8 @@ struct FakeCuda {
   std::atomic<int> queue_count = 8;
   // Counted: calls by which a host waits for a device.
   std::atomic<int> host_waits = 0;
+  // Counted: calls by which a host gets memory of a device, or such of its own that devices see.
+  std::atomic<int> allocations = 0;
   // Whether devices have virtual memory. Set before they are opened.
   std::atomic<bool> has_virtual_memory = true;
 };
@@ -41,16 +43,20 @@ struct FakeNccl {
   std::atomic<int> aborts_at_once = 1;
   // Operations do not return until their communicator is aborted, as where NCCL waits for others.
   std::atomic<bool> calls_block = false;
+  // The first message of a pair returns when both sides have called it, as where NCCL connects
+  // them.
+  std::atomic<bool> first_messages_block = false;
   // Runs within every call of an operation or a split; none if empty. Set while no call is under
   // way.
   std::function<void()> within_call;
   // Counts of communicators of one rank, of those among them whose group has had no call, and of
-  // operations given to streams, a group call as one.
+  // operations given to streams, a group call as one; and of first messages, each side as one.
   std::atomic<int> made = 0;
   std::atomic<int> ended = 0;
   std::atomic<int> aborted = 0;
   std::atomic<int> unused = 0;
   std::atomic<int> operations = 0;
+  std::atomic<int> connections = 0;
   // Communicators that ended while a call of theirs was under way that would have returned by
   // itself. NCCL frees what the call uses.
   std::atomic<int> ended_within_calls = 0;

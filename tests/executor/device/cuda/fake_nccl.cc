@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -62,6 +63,8 @@ struct Clique {
   // [sends, sender, receiver] number of calls so far, and [sender, receiver, number].
   std::map<std::tuple<bool, int, int>, int> message_counts;
   std::map<std::tuple<int, int, int>, Message> messages;
+  // Sides that have called the first message of a pair: sends, sender, receiver.
+  std::set<std::tuple<bool, int, int>> connected;
   // Colors and keys: [split][rank].
   std::map<int, std::map<int, std::pair<int, int>>> splits;
   std::map<std::pair<int, int>, std::shared_ptr<Clique>> parts;
@@ -259,6 +262,32 @@ ncclResult_t AwaitOthers(std::unique_lock<std::mutex>& lock, ncclComm_t& comm) {
   return ncclInternalError;
 }
 
+// Connects the sides of the calls' first messages. Returns whether the communicator lives on.
+bool Connect(std::unique_lock<std::mutex>& lock, ncclComm_t comm, const std::vector<Call>& calls) {
+  std::vector<std::tuple<bool, int, int>> others;
+  for (const Call& call : calls) {
+    const bool sends = call.kind == Kind::kSend;
+    if ((!sends && call.kind != Kind::kReceive) || call.peer == comm->rank) continue;
+    const int from = sends ? comm->rank : call.peer;
+    const int to = sends ? call.peer : comm->rank;
+    if (!comm->clique->connected.insert({sends, from, to}).second) continue;
+    ++TheFakeNccl().connections;
+    others.emplace_back(!sends, from, to);
+  }
+  if (others.empty() || !TheFakeNccl().first_messages_block) return true;
+  const auto is_connected = [&](const auto& side) {
+    return comm->clique->connected.contains(side);
+  };
+  ++comm->caller_count;
+  parplan::fake::changed.notify_all();
+  parplan::fake::changed.wait(lock, [&] {
+    return comm->is_aborted || std::all_of(others.begin(), others.end(), is_connected);
+  });
+  --comm->caller_count;
+  parplan::fake::changed.notify_all();
+  return !comm->is_aborted;
+}
+
 // Runs when a stream has come to `launch`.
 void Begin(const std::shared_ptr<Clique>& clique, const std::shared_ptr<Launch>& launch,
            const std::vector<std::tuple<int, int, int>>& keys, int number) {
@@ -358,13 +387,14 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   if (parplan::group_depth > 0) --parplan::group_depth;
   if (parplan::group_depth > 0 || parplan::group_calls.empty()) return ncclSuccess;
-  const std::lock_guard<std::mutex> lock(parplan::fake::mutex);
+  std::unique_lock<std::mutex> lock(parplan::fake::mutex);
   ncclComm_t const comm = parplan::group_calls.front().first;
   const std::shared_ptr<Clique> clique = comm->clique;
   auto launch = std::make_shared<Launch>();
   launch->item = std::make_shared<parplan::fake::Item>();
   for (const auto& [unused, call] : parplan::group_calls) launch->calls.push_back(call);
   parplan::group_calls.clear();
+  if (!Connect(lock, comm, launch->calls)) return ncclInternalError;
   launch->open_count = launch->calls.size();
   ++TheFakeNccl().operations;
   clique->is_used = true;

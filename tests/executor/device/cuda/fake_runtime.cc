@@ -1,5 +1,6 @@
 #include "tests/executor/device/cuda/fake_runtime.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -173,15 +174,18 @@ void ResetFakes() {
   fake::ready.clear();
   TheFakeCuda().queue_count = 8;
   TheFakeCuda().host_waits = 0;
+  TheFakeCuda().allocations = 0;
   TheFakeCuda().has_virtual_memory = true;
   FakeNccl& fake = TheFakeNccl();
   fake.make_result = ncclSuccess;
   fake.state = ncclSuccess;
   fake.aborts_at_once = 1;
   fake.calls_block = false;
+  fake.first_messages_block = false;
   fake.within_call = nullptr;
-  for (std::atomic<int>* const count : {&fake.made, &fake.ended, &fake.aborted, &fake.unused,
-                                        &fake.operations, &fake.ended_within_calls}) {
+  for (std::atomic<int>* const count :
+       {&fake.made, &fake.ended, &fake.aborted, &fake.unused, &fake.operations, &fake.connections,
+        &fake.ended_within_calls}) {
     *count = 0;
   }
 }
@@ -203,6 +207,7 @@ std::unique_ptr<LayerKernels> MakeDeviceKernels(ElementType, KernelQueue&) { ret
 }  // namespace cuda
 }  // namespace parplan
 
+using parplan::TheFakeCuda;
 using parplan::fake::AwaitOnHost;
 using parplan::fake::Event;
 using parplan::fake::EventOf;
@@ -231,6 +236,7 @@ const char* cudaGetErrorName(cudaError_t) { return "fakeError"; }
 const char* cudaGetErrorString(cudaError_t) { return "an error of the fake"; }
 
 cudaError_t cudaMalloc(void** data, size_t size) {
+  ++TheFakeCuda().allocations;
   *data = std::malloc(size);
   return cudaSuccess;
 }
@@ -270,6 +276,19 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const std::deque<std::shared_ptr<Item>>& items = StreamOf(stream)->items;
   const std::shared_ptr<Item> last = items.empty() ? nullptr : items.back();
   AwaitOnHost(lock, [&] { return last == nullptr || last->is_over; });
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  std::unique_lock<std::mutex> lock(mutex);
+  std::vector<std::shared_ptr<Item>> last;
+  for (const Stream* const stream : parplan::fake::streams) {
+    if (stream->device == parplan::fake::device && !stream->items.empty()) {
+      last.push_back(stream->items.back());
+    }
+  }
+  AwaitOnHost(lock, [&] {
+    return std::all_of(last.begin(), last.end(), [](const auto& item) { return item->is_over; });
+  });
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {

@@ -1,5 +1,6 @@
 // Programs of whole plans through our host code for NCCL, over fakes that hang as hardware does.
 
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -8,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -69,7 +71,8 @@ class RankOfJob : public RankContext {
   const int world_size_;
 };
 
-// Compute nothing: only the order of work on the device matters here.
+// Compute nothing: only the order of work on the device matters here. The first launch of a kernel
+// waits for everything on the device, as it may where modules are loaded when they are needed.
 class SilentKernels : public LayerKernels {
  public:
   explicit SilentKernels(Device& device, bool attends = true)
@@ -82,53 +85,89 @@ class SilentKernels : public LayerKernels {
   absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) override {
     return device_.CopyToHost(device, host, Bytes::Of(byte_count));
   }
-  void Zero(void*, int64_t) override {}
-  void FillNormal(const NormalMatrix&, void*) override {}
-  void ToStatistics(const void*, void*, int64_t) override {}
-  void CopyRows(const void*, int64_t, void*, int64_t, int64_t, int64_t) override {}
-  void Multiply(const MatrixProduct&) override {}
-  void Add(const void*, void*, int64_t) override {}
-  void Scale(double, void*, int64_t) override {}
-  void AddBiasToColumns(const void*, void*, int64_t, int64_t, int64_t, int64_t) override {}
-  void AddColumnsOfRows(const void*, int64_t, int64_t, int64_t, int64_t, void*) override {}
+  void Zero(void*, int64_t) override { Launch("Zero"); }
+  void FillNormal(const NormalMatrix&, void*) override { Launch("FillNormal"); }
+  void ToStatistics(const void*, void*, int64_t) override { Launch("ToStatistics"); }
+  void CopyRows(const void*, int64_t, void*, int64_t, int64_t, int64_t) override {
+    Launch("CopyRows");
+  }
+  void Multiply(const MatrixProduct&) override { Launch("Multiply"); }
+  void Add(const void*, void*, int64_t) override { Launch("Add"); }
+  void Scale(double, void*, int64_t) override { Launch("Scale"); }
+  void AddBiasToColumns(const void*, void*, int64_t, int64_t, int64_t, int64_t) override {
+    Launch("AddBiasToColumns");
+  }
+  void AddColumnsOfRows(const void*, int64_t, int64_t, int64_t, int64_t, void*) override {
+    Launch("AddColumnsOfRows");
+  }
   void Norm(NormKind, const void*, const void*, const void*, void*, void*, int64_t,
-            int64_t) override {}
+            int64_t) override {
+    Launch("Norm");
+  }
   void NormBackward(NormKind, const void*, const void*, const void*, const void*, void*, void*,
-                    void*, int64_t, int64_t) override {}
-  void Gelu(const void*, void*, int64_t) override {}
-  void GeluBackward(const void*, const void*, void*, int64_t) override {}
-  void Swiglu(const void*, void*, int64_t, int64_t) override {}
-  void SwigluBackward(const void*, const void*, void*, int64_t, int64_t) override {}
+                    void*, int64_t, int64_t) override {
+    Launch("NormBackward");
+  }
+  void Gelu(const void*, void*, int64_t) override { Launch("Gelu"); }
+  void GeluBackward(const void*, const void*, void*, int64_t) override { Launch("GeluBackward"); }
+  void Swiglu(const void*, void*, int64_t, int64_t) override { Launch("Swiglu"); }
+  void SwigluBackward(const void*, const void*, void*, int64_t, int64_t) override {
+    Launch("SwigluBackward");
+  }
   absl::Status CheckAttention(const AttentionShape& shape) override {
     if (attends_) return absl::OkStatus();
     return absl::UnimplementedError(absl::StrCat("heads of ", shape.head_size));
   }
   void Attention(const AttentionShape&, const void*, const void*, const void*, void*,
-                 void*) override {}
+                 void*) override {
+    Launch("Attention");
+  }
   void AttentionBackward(const AttentionShape&, const void*, const void*, const void*, const void*,
-                         const void*, const void*, void*, void*, void*) override {}
-  void MergeAttention(const AttentionShape&, const void*, const void*, void*, void*) override {}
-  void Rotate(const RotaryShape&, bool, void*) override {}
-  void Embed(const int32_t*, int64_t, const void*, int64_t, int64_t, int64_t, void*) override {}
+                         const void*, const void*, void*, void*, void*) override {
+    Launch("AttentionBackward");
+  }
+  void MergeAttention(const AttentionShape&, const void*, const void*, void*, void*) override {
+    Launch("MergeAttention");
+  }
+  void Rotate(const RotaryShape&, bool, void*) override { Launch("Rotate"); }
+  void Embed(const int32_t*, int64_t, const void*, int64_t, int64_t, int64_t, void*) override {
+    Launch("Embed");
+  }
   void EmbedBackward(const int32_t*, int64_t, const void*, int64_t, int64_t, int64_t,
-                     void*) override {}
-  void LargestLogits(const void*, int64_t, int64_t, void*) override {}
+                     void*) override {
+    Launch("EmbedBackward");
+  }
+  void LargestLogits(const void*, int64_t, int64_t, void*) override { Launch("LargestLogits"); }
   void SumLogits(const void*, const int32_t*, const void*, int64_t, int64_t, int64_t,
-                 void*) override {}
+                 void*) override {
+    Launch("SumLogits");
+  }
   void LogitGradients(void*, const int32_t*, const void*, const void*, double, int64_t, int64_t,
-                      int64_t) override {}
-  void AddLosses(const void*, double, int64_t, double*) override {}
+                      int64_t) override {
+    Launch("LogitGradients");
+  }
+  void AddLosses(const void*, double, int64_t, double*) override { Launch("AddLosses"); }
   void AdamStep(const AdamSettings&, int64_t, const void*, void*, void*, void*, void*,
-                int64_t) override {}
-  void SgdStep(const SgdSettings&, const void*, void*, void*, void*, int64_t) override {}
+                int64_t) override {
+    Launch("AdamStep");
+  }
+  void SgdStep(const SgdSettings&, const void*, void*, void*, void*, int64_t) override {
+    Launch("SgdStep");
+  }
 
  private:
+  void Launch(const char* kernel) {
+    if (launched_.insert(kernel).second) static_cast<void>(::cudaDeviceSynchronize());
+  }
+
   Device& device_;
   const bool attends_;
+  std::set<std::string> launched_;
 };
 
 struct Counts {
   int made_in_steps = 0;
+  int connected_in_steps = 0;
   // The sums over all ranks in the last step.
   int host_waits = 0;
   int operations = 0;
@@ -154,10 +193,12 @@ absl::Status RunOn(RankOfJob& job, const PlanCase& c, std::barrier<>& meeting, C
                                                       return device->MakeGroup(job, group.purpose,
                                                                                group.ranks);
                                                     },
-                                                .gathers_ahead = true}));
+                                                .communicates_ahead = true,
+                                                .rehearses = true}));
   PARPLAN_RETURN_IF_ERROR(device->Synchronize());
   meeting.arrive_and_wait();
   const int made = TheFakeNccl().made;
+  const int connected = TheFakeNccl().connections;
   meeting.arrive_and_wait();
   PARPLAN_RETURN_IF_ERROR(trainer->Step().status());
   meeting.arrive_and_wait();
@@ -168,6 +209,7 @@ absl::Status RunOn(RankOfJob& job, const PlanCase& c, std::barrier<>& meeting, C
   meeting.arrive_and_wait();
   if (job.rank() == 0) {
     counts = {.made_in_steps = TheFakeNccl().made - made,
+              .connected_in_steps = TheFakeNccl().connections - connected,
               .host_waits = TheFakeCuda().host_waits - waits,
               .operations = TheFakeNccl().operations - operations};
   }
@@ -179,6 +221,7 @@ absl::Status RunOn(RankOfJob& job, const PlanCase& c, std::barrier<>& meeting, C
 Counts RunOnFakes(const PlanCase& c, int queue_count) {
   ResetFakes();
   TheFakeCuda().queue_count = queue_count;
+  TheFakeNccl().first_messages_block = true;
   const int size = c.plan.device_count;
   Job shared;
   Counts counts;
@@ -199,6 +242,7 @@ Counts RunOnFakes(const PlanCase& c, int queue_count) {
   EXPECT_EQ(TheFakeNccl().aborted, 0);
   EXPECT_EQ(TheFakeNccl().unused, 0);
   EXPECT_EQ(counts.made_in_steps, 0);
+  EXPECT_EQ(counts.connected_in_steps, 0);
   return counts;
 }
 
@@ -221,6 +265,15 @@ TEST(NcclPrograms, RandomPlansDoNotHang) {
     RunOnFakes(c, kQueues[index++ % 3]);
     if (testing::Test::HasFailure()) return;
   }
+}
+
+// With one micro-batch the first stage posts the receive of its only gradient before its first
+// pass. The launches of that pass wait for nothing, since `RankTrainer` rehearses: without it this
+// hangs.
+TEST(NcclPrograms, KernelsAreLoadedBeforeAnyOperationWaits) {
+  PlanCase c = PlanCaseNamed("Pp2");
+  c.plan.micro_batch_count = 1;
+  RunOnFakes(c, 8);
 }
 
 // Every host waits once a step, for the loss, and each collective is one call.
