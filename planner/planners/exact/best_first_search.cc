@@ -245,12 +245,19 @@ void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
     }
     const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
     if (looked_count == limits.max_looked && limits.ends_with_plans) return;
+    const size_t index = queue.first();
+    queue.Pop();
+    // A candidate that is closed like this needs no table and counts for no limit.
+    if (AsksCapacity()) {
+      if (!tables_.PrepareLeastCosts(space_, costs_, {key}, control_)) {
+        return meter_.Stop(SearchLimit::kTime);
+      }
+      if (IsClosedByCapacity(candidate)) continue;
+    }
     tables.insert(key);
     if (static_cast<int64_t>(tables.size()) > limits.max_tables) return;
     if (!tables_.Prepare(space_, costs_, {key}, control_)) return meter_.Stop(SearchLimit::kTime);
     const OptionTable& table = tables_.At(key);
-    const size_t index = queue.first();
-    queue.Pop();
     candidate.state = ExactCandidate::State::kSearched;
     const Seconds steady_bound = table.usable()
                                      ? UnevenBoundOfTable(key, steady) *
@@ -439,12 +446,39 @@ bool BestFirstSearch::PrepareTables(const std::vector<size_t>& round) {
   return tables_.Prepare(space_, costs_, std::move(keys), control_);
 }
 
+bool BestFirstSearch::CloseByCapacity(std::vector<size_t>& round) {
+  if (!AsksCapacity()) return true;
+  std::vector<TableCache::Key> keys;
+  for (const size_t index : round) {
+    keys.push_back(TableCache::KeyOf(candidates_[index].pipeline));
+  }
+  if (!tables_.PrepareLeastCosts(space_, costs_, std::move(keys), control_)) return false;
+  std::erase_if(round, [this](size_t index) { return IsClosedByCapacity(candidates_[index]); });
+  return true;
+}
+
+bool BestFirstSearch::IsClosedByCapacity(ExactCandidate& candidate) const {
+  const Seconds cutoff =
+      WantedPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
+  candidate.bound = std::max(
+      candidate.bound,
+      CapacityBound(space_, costs_, tables_.LeastCostsAt(TableCache::KeyOf(candidate.pipeline)),
+                    candidate.pipeline, cutoff));
+  return candidate.bound_per_sample() >= CutoffPerSample();
+}
+
 void BestFirstSearch::Visit(std::vector<size_t> round) {
+  const bool only_bounds = candidates_[round.front()].state == ExactCandidate::State::kListed;
+  if (only_bounds && !CloseByCapacity(round)) {
+    meter_.Stop(SearchLimit::kTime);
+    return;
+  }
+  if (round.empty()) return;
   if (!PrepareTables(round)) {
     meter_.Stop(SearchLimit::kTime);
     return;
   }
-  if (candidates_[round.front()].state == ExactCandidate::State::kListed) {
+  if (only_bounds) {
     BoundGroups(round);
     // The others are closed without a visit of their own.
     std::erase_if(round, [&](size_t index) {
