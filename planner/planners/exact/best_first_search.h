@@ -170,6 +170,10 @@ class BestFirstSearch {
   Seconds BoundPerSample() const;
 
  private:
+  // Least number of candidates in a group for which a steady bound is computed, since it costs more
+  // than the bound of one candidate. Not measured for other values.
+  static constexpr int kFewestInGroup = 3;
+
   // A search that ended without a proof.
   struct Unproved {
     int64_t micro_batch_count = 0;

@@ -26,6 +26,11 @@
 
 namespace parplan {
 
+// Returns whether the plans of the candidate have several virtual stages a device.
+inline bool Interleaves(const PipelineCandidate& candidate) {
+  return TraitsOf(candidate.schedule).has_virtual_stages;
+}
+
 // All plans of one batch size, pipeline degree, micro-batch count and schedule.
 struct ExactCandidate {
   PipelineCandidate pipeline;
