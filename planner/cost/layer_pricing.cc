@@ -160,8 +160,8 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, const Recomputation& reco
   return cost;
 }
 
-LayerPricing::Passes LayerPricing::BarePasses() {
-  const Timed& timed = TimeOf(RecomputeLevel::kNone);
+LayerPricing::Passes LayerPricing::PassesWith(const Recomputation& recomputation) {
+  const Timed& timed = TimeOf(recomputation);
   return {timed.forward, timed.backward};
 }
 

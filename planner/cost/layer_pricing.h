@@ -53,7 +53,9 @@ class LayerPricing {
     Seconds forward;
     Seconds backward;
   };
-  Passes BarePasses();
+  Passes BarePasses() { return PassesWith(RecomputeLevel::kNone); }
+  // Returns the same times with a recomputation. Sharding only adds to them (`CostOf`).
+  Passes PassesWith(const Recomputation& recomputation);
 
  private:
   using Exchange = LayerTraffic::Exchange;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <set>
 #include <utility>
 
 #include "planner/planners/exact/interleaved/interleaved_search.h"
@@ -24,27 +23,9 @@ constexpr size_t kSearchedTogether = 2;
 // one mask may take without a plan (`kMaxStates` of pipeline_search.cc). A smaller number would run
 // the other methods in searches that find a plan anyway. Not measured for other values.
 constexpr int64_t kMaxStatesWithoutPlan = 300'000;
-// Least number of candidates in a group for which a steady bound is computed, since it costs more
-// than the bound of one candidate. Not measured for other values.
-constexpr int kFewestInGroup = 3;
 // Questions to `should_stop` between two reports of progress within one round: a report every 5 to
 // 40 ms.
 constexpr int64_t kQuestionsBetweenReports = 4;
-// Tables of options for the bounds of partitions that are not listed.
-constexpr int64_t kUnevenTables = 32;
-
-// Candidates of larger groups that are searched, tables of options made for them, and plans of
-// partitions that are not listed simulated, for all of them and for one. Their bounds are weak, so
-// without limits every one of them would be searched, and the plans that they add are rarely the
-// fastest. Not measured for other values.
-constexpr int kMaxGroupCandidates = 24;
-constexpr int kMaxGroupTables = 6;
-constexpr int64_t kGroupLooks = 256;
-constexpr int64_t kGroupLooksOfCandidate = 96;
-
-bool Interleaves(const PipelineCandidate& candidate) {
-  return TraitsOf(candidate.schedule).has_virtual_stages;
-}
 
 bool IsGpipe(const PipelineCandidate& candidate) {
   return !TraitsOf(candidate.schedule).has_steady_state && candidate.pipeline_parallel_degree > 1;
@@ -56,35 +37,6 @@ bool IsSteady(const PipelineCandidate& candidate) {
 }
 
 }  // namespace
-
-bool BestFirstSearch::List(LeastTimesMemo& memo) {
-  CandidateList list = ListCandidates(space_, costs_, meter_, memo);
-  candidates_ = std::move(list.candidates);
-  if (SearchesUnevenApart(space_)) uneven_ = std::move(list.uneven);
-  grouped_ = std::move(list.grouped);
-  listed_all_ = list.complete;
-  return listed_all_;
-}
-
-bool BestFirstSearch::List() {
-  LeastTimesMemo memo;
-  return List(memo);
-}
-
-bool BestFirstSearch::ListUneven(LeastTimesMemo& memo) {
-  CandidateList list = ListCandidates(space_, costs_, meter_, memo);
-  uneven_ = std::move(list.uneven);
-  listed_all_ = list.complete;
-  return listed_all_;
-}
-
-void BestFirstSearch::Take(CandidateList list) {
-  candidates_ = std::move(list.candidates);
-  uneven_ = std::move(list.uneven);
-  grouped_ = std::move(list.grouped);
-  listed_all_ = true;
-  for (ExactCandidate& candidate : candidates_) candidate.state = ExactCandidate::State::kListed;
-}
 
 void BestFirstSearch::set_visits(VisitCache* visits) {
   visits_ = visits;
@@ -193,189 +145,6 @@ void BestFirstSearch::Run() {
   SearchGroups();
 }
 
-BestFirstSearch::UnevenLimits BestFirstSearch::LimitsOfRun() const {
-  // About twenty tables bound Llama-70B on 64 devices to 0.5 % instead of 11 % with four. Of plans
-  // few are simulated, because where layers have strategies of their own these are hardly ever the
-  // fastest.
-  return {.max_tables = kUnevenTables * meter_.effort(),
-          .max_looked = 3,
-          .max_looks_of_candidate = 16 * meter_.effort(),
-          .ends_with_bound = true};
-}
-
-void BestFirstSearch::LookEarly() {
-  // The search at the end, which has the bounds too, looks at the candidates in the same order as
-  // `Prove`, which says whether `Run` finds a faster plan.
-  std::vector<ExactCandidate> listed = uneven_;
-  UnevenLimits limits = LimitsOfRun();
-  limits.ends_with_plans = true;
-  SearchUneven(limits);
-  uneven_ = std::move(listed);
-}
-
-void BestFirstSearch::RunUneven() {
-  const int64_t effort = meter_.effort();
-  SearchUneven({.max_tables = 8 * effort,
-                .max_looked = 2,
-                .max_looks_of_candidate = 64 * effort,
-                .ends_with_plans = true});
-}
-
-void BestFirstSearch::Reopen() {
-  for (ExactCandidate& candidate : uneven_) {
-    if (candidate.state == ExactCandidate::State::kSearched) {
-      candidate.state = ExactCandidate::State::kTried;
-    }
-  }
-}
-
-void BestFirstSearch::SearchUneven(const UnevenLimits& limits) {
-  if (space_.problem().model().layer_definitions().size() > kMaxDefinitionsChosen) return;
-  CandidateQueue queue(uneven_);
-  for (size_t index = 0; index < uneven_.size(); ++index) queue.Put(index);
-  int looked_count = 0;
-  std::set<TableCache::Key> tables;
-  std::map<TableCache::Key, Seconds> steady;
-  while (!queue.empty() && meter_.ShouldContinue()) {
-    ExactCandidate& candidate = uneven_[queue.first()];
-    // A candidate already searched cannot be bounded better, so neither can the whole.
-    if (candidate.bound_per_sample() >= CutoffPerSample() ||
-        candidate.state == ExactCandidate::State::kSearched) {
-      return;
-    }
-    const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
-    if (looked_count == limits.max_looked && limits.ends_with_plans) return;
-    tables.insert(key);
-    if (static_cast<int64_t>(tables.size()) > limits.max_tables) return;
-    if (!tables_.Prepare(space_, costs_, {key}, control_)) return meter_.Stop(SearchLimit::kTime);
-    const OptionTable& table = tables_.At(key);
-    const size_t index = queue.first();
-    queue.Pop();
-    candidate.state = ExactCandidate::State::kSearched;
-    const Seconds steady_bound = table.usable()
-                                     ? UnevenBoundOfTable(key, steady) *
-                                           static_cast<double>(candidate.pipeline.micro_batch_count)
-                                     : Seconds::Infinite();
-    candidate.bound = std::max(candidate.bound, steady_bound);
-    // A candidate that this bound closes is not simulated and does not count for `max_looked`. The
-    // wanted gap is left out, as in `SearchUnevenStages`.
-    if (candidate.bound_per_sample() < WantedPerSample() * (1.0 - kProofTolerance)) {
-      const int64_t max_looks =
-          looked_count < limits.max_looked ? limits.max_looks_of_candidate : 0;
-      int64_t looks_left = max_looks;
-      const Seconds cutoff =
-          WantedPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
-      PipelineOutcome outcome = SearchUnevenStages(space_, costs_, table, candidate.pipeline,
-                                                   cutoff, wanted_, looks_left, meter_);
-      if (looks_left < max_looks) ++looked_count;
-      candidate.bound = std::max(candidate.bound, outcome.bound);
-      for (PredictedPlan& plan : outcome.plans) plans_.Offer(std::move(plan));
-    }
-    if (limits.ends_with_bound) queue.Put(index);
-  }
-}
-
-Seconds BestFirstSearch::UnevenBoundOfTable(const TableCache::Key& key,
-                                            std::map<TableCache::Key, Seconds>& steady) const {
-  const auto [known, is_new] = steady.try_emplace(key);
-  if (!is_new) return known->second;
-  // All of them count, open or not, so that it does not depend on the cutoff which have this bound.
-  const auto count = std::count_if(uneven_.begin(), uneven_.end(), [&](const auto& candidate) {
-    return TableCache::KeyOf(candidate.pipeline) == key;
-  });
-  if (count < kFewestInGroup) return Seconds();
-  // The bounds are cheap, and states count candidates, so they have no limit of states.
-  SearchControl control = control_;
-  control.max_state_count = 0;
-  SearchMeter meter(control);
-  const Seconds bound = UnevenSteadyBound(
-      space_, costs_, tables_.At(key), WantedPerSample() * static_cast<double>(key.second), meter);
-  if (!meter.stopped()) known->second = bound;
-  return known->second;
-}
-
-void BestFirstSearch::SearchGroups() {
-  std::vector<size_t> order(grouped_.size());
-  for (size_t index = 0; index < order.size(); ++index) order[index] = index;
-  std::sort(order.begin(), order.end(),
-            [this](size_t a, size_t b) { return MorePromising(grouped_[a], grouped_[b]); });
-  const int64_t effort = meter_.effort();
-  int64_t looks_left = kGroupLooks * effort;
-  int64_t candidates_left = kMaxGroupCandidates * effort;
-  int64_t tables_left = kMaxGroupTables * effort;
-  for (const size_t index : order) {
-    ExactCandidate& candidate = grouped_[index];
-    if (candidate.bound_per_sample() >= CutoffPerSample() || !meter_.ShouldContinue()) return;
-    const TableCache::Key key = TableCache::KeyOf(candidate.pipeline);
-    if (candidates_left-- == 0 || (!tables_.has(key) && tables_left-- == 0)) return;
-    if (!tables_.Prepare(space_, costs_, {key}, control_)) return meter_.Stop(SearchLimit::kTime);
-    const OptionTable& table = tables_.At(key);
-    if (!table.usable()) {
-      candidate.bound = Seconds::Infinite();
-      continue;
-    }
-    int64_t looks = std::min(looks_left, kGroupLooksOfCandidate * effort);
-    looks_left -= looks;
-    const Seconds cutoff =
-        WantedPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
-    PipelineOutcome outcome =
-        SearchGroupSizes(space_, costs_, table, candidate.pipeline, cutoff, wanted_, looks, meter_);
-    looks_left += std::max<int64_t>(looks, 0);
-    if (!meter_.stopped()) candidate.bound = std::max(candidate.bound, outcome.bound);
-    for (PredictedPlan& plan : outcome.plans) plans_.Offer(std::move(plan));
-  }
-}
-
-bool BestFirstSearch::IsEmpty() const {
-  const auto is_empty = [](const ExactCandidate& each) { return !each.bound.is_finite(); };
-  return listed_all_ && std::all_of(candidates_.begin(), candidates_.end(), is_empty) &&
-         std::all_of(uneven_.begin(), uneven_.end(), is_empty) &&
-         std::all_of(grouped_.begin(), grouped_.end(), is_empty);
-}
-
-Seconds BestFirstSearch::InterleavedBoundPerSample() const {
-  Seconds bound = Seconds::Infinite();
-  for (const std::vector<ExactCandidate>* const list : {&candidates_, &uneven_, &grouped_}) {
-    for (const ExactCandidate& candidate : *list) {
-      if (Interleaves(candidate.pipeline)) bound = std::min(bound, candidate.bound_per_sample());
-    }
-  }
-  return bound;
-}
-
-KindBounds BestFirstSearch::BoundsPerSample() const {
-  const auto least_of = [](const std::vector<ExactCandidate>& list, auto is_counted) {
-    Seconds bound = Seconds::Infinite();
-    for (const ExactCandidate& candidate : list) {
-      if (is_counted(candidate.pipeline)) bound = std::min(bound, candidate.bound_per_sample());
-    }
-    return bound;
-  };
-  const auto is_any = [](const PipelineCandidate&) { return true; };
-  if (!listed_all_) return {};
-  return {.plain = least_of(candidates_,
-                            [](const PipelineCandidate& each) { return !Interleaves(each); }),
-          .listed = least_of(candidates_, Interleaves),
-          .uneven = least_of(uneven_, is_any),
-          .grouped = least_of(grouped_, is_any)};
-}
-
-Seconds BestFirstSearch::BoundPerSample() const {
-  if (!listed_all_) return Seconds();
-  Seconds bound = Seconds::Infinite();
-  for (const ExactCandidate& candidate : candidates_) {
-    bound = std::min(bound, candidate.bound_per_sample());
-  }
-  for (const ExactCandidate& candidate : uneven_) {
-    bound = std::min(bound, candidate.bound_per_sample());
-  }
-  for (const ExactCandidate& candidate : grouped_) {
-    bound = std::min(bound, candidate.bound_per_sample());
-  }
-  if (!plans_.plans().empty()) bound = std::min(bound, plans_.plans().front().time_per_sample());
-  return bound.is_finite() ? bound : Seconds();
-}
-
 std::vector<size_t> BestFirstSearch::NextRound(CandidateQueue& queue) {
   const Seconds cutoff = CutoffPerSample();
   std::vector<size_t> round;
@@ -439,12 +208,39 @@ bool BestFirstSearch::PrepareTables(const std::vector<size_t>& round) {
   return tables_.Prepare(space_, costs_, std::move(keys), control_);
 }
 
+bool BestFirstSearch::CloseByCapacity(std::vector<size_t>& round) {
+  if (!AsksCapacity()) return true;
+  std::vector<TableCache::Key> keys;
+  for (const size_t index : round) {
+    keys.push_back(TableCache::KeyOf(candidates_[index].pipeline));
+  }
+  if (!tables_.PrepareLeastCosts(space_, costs_, std::move(keys), control_)) return false;
+  std::erase_if(round, [this](size_t index) { return IsClosedByCapacity(candidates_[index]); });
+  return true;
+}
+
+bool BestFirstSearch::IsClosedByCapacity(ExactCandidate& candidate) const {
+  const Seconds cutoff =
+      WantedPerSample() * static_cast<double>(candidate.pipeline.global_batch_size);
+  candidate.bound = std::max(
+      candidate.bound,
+      CapacityBound(space_, costs_, tables_.LeastCostsAt(TableCache::KeyOf(candidate.pipeline)),
+                    candidate.pipeline, cutoff));
+  return candidate.bound_per_sample() >= CutoffPerSample();
+}
+
 void BestFirstSearch::Visit(std::vector<size_t> round) {
+  const bool only_bounds = candidates_[round.front()].state == ExactCandidate::State::kListed;
+  if (only_bounds && !CloseByCapacity(round)) {
+    meter_.Stop(SearchLimit::kTime);
+    return;
+  }
+  if (round.empty()) return;
   if (!PrepareTables(round)) {
     meter_.Stop(SearchLimit::kTime);
     return;
   }
-  if (candidates_[round.front()].state == ExactCandidate::State::kListed) {
+  if (only_bounds) {
     BoundGroups(round);
     // The others are closed without a visit of their own.
     std::erase_if(round, [&](size_t index) {

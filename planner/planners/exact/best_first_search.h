@@ -80,6 +80,7 @@ class BestFirstSearch {
         meter_(meter),
         space_(problem, costs),
         wanted_(wanted),
+        has_batch_range_(problem.GlobalBatchSizes().size() > 1),
         plans_(wanted) {}
 
   // Lists and bounds all candidates, regardless of memory. Returns false if a limit ended it: then
@@ -169,6 +170,10 @@ class BestFirstSearch {
   Seconds BoundPerSample() const;
 
  private:
+  // Least number of candidates in a group for which a steady bound is computed, since it costs more
+  // than the bound of one candidate. Not measured for other values.
+  static constexpr int kFewestInGroup = 3;
+
   // A search that ended without a proof.
   struct Unproved {
     int64_t micro_batch_count = 0;
@@ -227,7 +232,8 @@ class BestFirstSearch {
   std::vector<size_t> NextRound(CandidateQueue& queue);
   // Asks other methods for an incumbent, once, if the search is hard.
   void Seed();
-  // The work that `SearchUneven` may do. None of it depends on what was found before, so with a
+  // The work that `SearchUneven` may do. None of it depends on what was found before, and a lower
+  // cutoff only leaves more of it, for candidates that `CapacityBound` does not close. So with a
   // lower cutoff `SearchUneven` finds every plan below it that it finds with a higher one.
   struct UnevenLimits {
     // Tables of options used.
@@ -259,6 +265,17 @@ class BestFirstSearch {
   // candidate of the least bound first, until none can be better than the incumbent or the work
   // that is allowed for all of them is done.
   void SearchGroups();
+  // Returns whether candidates are bounded by `CapacityBound` before their tables are made: with a
+  // range of batch sizes, where most tables serve one candidate or two, once there is a cutoff.
+  // Questions of one batch need most of their tables anyway: for Llama-70B on 64 devices,
+  // Llama-405B on 262,144 and GPT-3 on 4,096 the bound changed the executed instructions by -3, +2
+  // and +3 %.
+  bool AsksCapacity() const { return has_batch_range_ && WantedPerSample().is_finite(); }
+  // Bounds the candidates of a round by `CapacityBound`, which needs no tables, and removes those
+  // that it closes. Does nothing unless `AsksCapacity`. Returns false if a limit ended it.
+  bool CloseByCapacity(std::vector<size_t>& round);
+  // Bounds a candidate whose least costs are prepared. Returns whether that closes it.
+  bool IsClosedByCapacity(ExactCandidate& candidate) const;
   // Prepares the tables of a round. Returns false if a limit ended it.
   bool PrepareTables(const std::vector<size_t>& round);
   // Bounds or searches the candidates of a round, and settles what was found.
@@ -282,6 +299,7 @@ class BestFirstSearch {
   SearchMeter& meter_;
   const StrategySpace space_;
   const int wanted_;
+  const bool has_batch_range_;
   std::vector<ExactCandidate> candidates_;
   // Those of partitions that are not listed, if they are searched apart.
   std::vector<ExactCandidate> uneven_;

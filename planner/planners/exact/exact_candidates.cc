@@ -118,6 +118,27 @@ bool TableCache::Prepare(const StrategySpace& space, const CostModel& costs, std
   return !was_stopped;
 }
 
+bool TableCache::PrepareLeastCosts(const StrategySpace& space, const CostModel& costs,
+                                   std::vector<Key> keys, const SearchControl& control) {
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  std::erase_if(keys, [this](const Key& key) { return least_costs_.contains(key); });
+  std::vector<LeastCosts> made(keys.size());
+  std::atomic<bool> was_stopped = false;
+  ForEach(control.parallel_for, static_cast<int64_t>(keys.size()), [&](int64_t index) {
+    if (was_stopped || (control.should_stop && control.should_stop())) {
+      was_stopped = true;
+      return;
+    }
+    made[index] = LeastCostsOf(space, costs, keys[index].first, keys[index].second);
+  });
+  if (was_stopped) return false;
+  for (size_t index = 0; index < keys.size(); ++index) {
+    least_costs_.emplace(keys[index], std::move(made[index]));
+  }
+  return true;
+}
+
 CandidateList ListCandidates(const StrategySpace& space, const CostModel& costs, SearchMeter& meter,
                              LeastTimesMemo& memo) {
   CandidateList list;

@@ -18,12 +18,18 @@
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
+#include "planner/planners/exact/capacity_bound.h"
 #include "planner/planners/exact/pipeline/pipeline_search.h"
 #include "planner/search/base/search_meter.h"
 #include "planner/search/space/option_table.h"
 #include "planner/search/space/strategy_space.h"
 
 namespace parplan {
+
+// Returns whether the plans of the candidate have several virtual stages a device.
+inline bool Interleaves(const PipelineCandidate& candidate) {
+  return TraitsOf(candidate.schedule).has_virtual_stages;
+}
 
 // All plans of one batch size, pipeline degree, micro-batch count and schedule.
 struct ExactCandidate {
@@ -63,9 +69,9 @@ inline bool MorePromising(const ExactCandidate& a, const ExactCandidate& b) {
   return key(a) < key(b);
 }
 
-// Tables of layer costs, by pipeline degree and micro-batch size. They depend neither on the memory
-// of devices nor on the dimensions of virtual and uneven stages, so searches that differ only in
-// these may share them; others must not, which nothing checks. Not thread-safe.
+// Tables of layer costs, and least costs, by pipeline degree and micro-batch size. They depend
+// neither on the memory of devices nor on the dimensions of virtual and uneven stages, so searches
+// that differ only in these may share them; others must not, which nothing checks. Not thread-safe.
 class TableCache {
  public:
   // Pipeline degree and micro-batch size.
@@ -83,6 +89,12 @@ class TableCache {
   // be unusable (`OptionTable::usable`).
   bool Prepare(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
                const SearchControl& control);
+  // Makes the missing least costs in the same way; they are never evicted.
+  bool PrepareLeastCosts(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
+                         const SearchControl& control);
+  // Returns the least costs of a key, valid as long as this object. REQUIRES: they were prepared;
+  // otherwise throws std::out_of_range.
+  const LeastCosts& LeastCostsAt(const Key& key) const { return least_costs_.at(key); }
   // Returns whether there is a table of this key.
   bool has(const Key& key) const { return tables_.contains(key); }
   // Returns a table, valid as long as this object or until `Prepare` evicts it. REQUIRES: `key` was
@@ -92,6 +104,7 @@ class TableCache {
 
  private:
   std::map<Key, std::unique_ptr<const OptionTable>> tables_;
+  std::map<Key, LeastCosts> least_costs_;
 };
 
 // The candidates of a problem.

@@ -22,6 +22,7 @@
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_BOUND_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_INTERLEAVED_UNEVEN_BOUND_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -29,6 +30,12 @@
 #include "planner/planners/exact/interleaved/interleaved_paths.h"
 
 namespace parplan {
+
+// Returns the micro-batches in flight that a device, from 0, keeps at least of each of its layers
+// at its first backward pass, in whichever chunk the layer is.
+inline int LeastInFlight(int device, int device_count) {
+  return std::min(device_count, 2 * (device_count - 1 - device) + 1);
+}
 
 // The costs of an option of a definition.
 struct PricedOption {

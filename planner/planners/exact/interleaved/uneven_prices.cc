@@ -36,11 +36,6 @@ constexpr double kFirstPrice = 8.0;
 // Weights of the mean path that are tried.
 constexpr double kMeanPaths[] = {1.0, 0.9, 0.6, 0.3, 0.0};
 
-// Micro-batches in flight that a device keeps at least of each layer, at its first backward pass.
-double InFlightOf(int device, int device_count) {
-  return std::min(device_count, 2 * (device_count - 1 - device) + 1);
-}
-
 }  // namespace
 
 PricedOption UnevenBound::MeanChoice(const PricedOptions& options, double passes, double price,
@@ -86,7 +81,7 @@ double UnevenBound::BoundAtPrices(const Question& question, const Work& work,
   // The cost of the mean layer on a device but for the path of the device.
   const auto fixed_cost = [&](int device) {
     return prices.mean_path * mean_passes(device) * mean.time +
-           prices.memory * (mean.states + InFlightOf(device, device_count_) * mean.kept);
+           prices.memory * (mean.states + LeastInFlight(device, device_count_) * mean.kept);
   };
   double all_fixed = 0.0;
   for (int device = 0; device < device_count_; ++device) all_fixed += fixed_cost(device);
@@ -122,7 +117,7 @@ double UnevenBound::BoundAtPrices(const Question& question, const Work& work,
     const double weight = std::max(0.0, weight_of(deciding[k]));
     costs[k] = {.time = micro_batches * weight + prices.mean_path * mean_passes(deciding[k]),
                 .sync = weight * sync_share,
-                .kept = prices.memory * InFlightOf(deciding[k], device_count_)};
+                .kept = prices.memory * LeastInFlight(deciding[k], device_count_)};
   }
   for (size_t definition = 0; definition < counts_.size(); ++definition) {
     if (counts_[definition] == 0) continue;
@@ -146,7 +141,7 @@ double UnevenBound::PricedBound(const DefinitionTimes& times, const Question& qu
   const double devices = device_count_;
   double in_flight = 0.0;
   for (int device = 0; device < device_count_; ++device) {
-    in_flight += InFlightOf(device, device_count_) / devices;
+    in_flight += LeastInFlight(device, device_count_) / devices;
   }
   double bound = 0.0;
   double price = options.room > 0.0
