@@ -196,6 +196,7 @@ void ReadMeasured(const RowFields& fields, PublishedRun* run) {
   }
   if (const auto bytes = fields.Number({"peak_mem_bytes", "peak_memory_bytes"})) {
     run->peak_memory = SizeOf(*bytes);
+    run->peak_memory_to_the_byte = true;
   } else if (const auto gigabytes =
                  fields.Number({"peak_mem_gb", "peak_mem_gib", "peak_memory_gb"})) {
     run->peak_memory = SizeOf(*gigabytes * kGibibyte);
@@ -217,6 +218,10 @@ void ReadRow(const RowFields& fields, PublishedRun* run) {
   run->split = fields.Text({"split"}).value_or("");
   run->framework = fields.Text({"framework"}).value_or("");
   run->note = fields.Text({"note"}).value_or("");
+  if (const auto of_memory = fields.Text({"memory_note"})) {
+    absl::StrAppend(&run->note, run->note.empty() ? "" : "; ", *of_memory);
+  }
+  run->cite = fields.Text({"cite"}).value_or("");
   ReadRuntimeWords(run);
   const RowFields hardware = fields.Section("hardware");
   ReadHardware(hardware, &run->hardware);

@@ -214,21 +214,20 @@ absl::StatusOr<Plan> PlanOf(const PublishedRun& run, const RunRuntime& runtime,
   return plan;
 }
 
-// The cluster a source measured on, where it says; calibrations know clusters by name.
-struct SourceCluster {
-  absl::string_view source;
+// Clusters by a word of what a row says about its machine; calibrations know clusters by name.
+struct KnownCluster {
+  absl::string_view word;
   absl::string_view cluster;
 };
-constexpr SourceCluster kSourceClusters[] = {
-    {"vtrain", "vtrain"},       {"megatron-sc21", "selene"},     {"korthikanti", "selene"},
-    {"bigscience", "jean-zay"}, {"sailor-clariden", "clariden"},
-};
+constexpr KnownCluster kClusters[] = {
+    {"vtrain", "vtrain"}, {"selene", "selene"}, {"jean zay", "jean-zay"}, {"clariden", "clariden"}};
 
-// Returns the cluster that the row or its source names; empty if neither does.
+// Returns the cluster that the row names; empty if it names none.
 std::string StatedCluster(const PublishedRun& run) {
   if (!run.cluster.empty()) return run.cluster;
-  for (const SourceCluster& known : kSourceClusters) {
-    if (absl::StartsWith(run.source, known.source)) return std::string(known.cluster);
+  const std::string text = absl::AsciiStrToLower(run.hardware.interconnect);
+  for (const KnownCluster& known : kClusters) {
+    if (absl::StrContains(text, known.word)) return std::string(known.cluster);
   }
   return "";
 }

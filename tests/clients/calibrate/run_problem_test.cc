@@ -339,23 +339,6 @@ TEST(QuestionOf, RefusesRunsThatContradictThemselves) {
   }
 }
 
-TEST(QuestionOf, KnowsWhichPeakASourcePublishes) {
-  PublishedRun run = RunOf(GptRow());
-  const auto view = [&run](const char* source, const char* note) {
-    run.source = source;
-    run.note = note;
-    return QuestionOf(run)->memory_view;
-  };
-  EXPECT_EQ(view("megatron-ci-golden", ""), MemoryView::kAllocatedLastRank);
-  EXPECT_EQ(view("sailor-clariden", ""), MemoryView::kDeviceTotal);
-  EXPECT_EQ(view("bigscience-176b-prequel", ""), MemoryView::kDeviceTotal);
-  EXPECT_EQ(view("torchtitan-docs", ""), MemoryView::kReservedMax);
-  EXPECT_EQ(view("nanotron-8b", ""), MemoryView::kReservedFirstRank);
-  EXPECT_EQ(view("mlperf-v5.0-llama31_405b", ""), MemoryView::kAllocatedFirstRank);
-  EXPECT_EQ(view("unheard-of", ""), MemoryView::kAllocatedMax);
-  EXPECT_EQ(view("unheard-of", "as nvidia-smi shows it"), MemoryView::kDeviceTotal);
-}
-
 TEST(QuestionOf, GivesJobsTheirNamesWithoutTheirPlans) {
   const RunQuestion one = QuestionFor(GptRow());
   const RunQuestion other =
