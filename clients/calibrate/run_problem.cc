@@ -202,9 +202,15 @@ absl::StatusOr<Plan> PlanOf(const PublishedRun& run, const RunRuntime& runtime,
       AppendLayer(model, next, strategy, &stage);
     }
     if (index == stage_count - 1) {
-      // Layers that predict further tokens, and the head.
+      // Layers that predict further tokens, and the head. The former recompute as the others do,
+      // but for the first layers of stages alone, where Megatron Core leaves them out
+      // (`MultiTokenPredictionLayer`, `_checkpointed_forward` with the method `block`).
       for (; next < model.layer_count(); ++next) {
         Strategy strategy = plain;
+        if (model.layer(next).prediction_depth > 0 && run.recompute_layer_count == 0 &&
+            next % runtime.recompute_interval == 0) {
+          strategy.set_recomputation(runtime.recomputation);
+        }
         if (model.layer(next).expert_count > 0) strategy.expert_parallel_degree = degrees.expert;
         AppendLayer(model, next, strategy, &stage);
       }

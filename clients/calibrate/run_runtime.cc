@@ -207,17 +207,25 @@ bool IsOnFsdp(const RuntimeTraits& traits) {
   return false;
 }
 
+absl::Status SetInterval(const std::string& text, int interval, RunRuntime* runtime) {
+  if (interval < 1) {
+    return RunFieldError("recompute", absl::StrCat("`", text, "` names no interval of layers"));
+  }
+  runtime->recompute_interval = interval;
+  return absl::OkStatus();
+}
+
 absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
   if (text == "no" || text == "off" || text == "false" || absl::StartsWith(text, "none")) {
     runtime->recomputation = RecomputeLevel::kNone;
   } else if (absl::StartsWith(text, "full")) {
     runtime->recomputation = RecomputeLevel::kFull;
+    if (absl::StrContains(text, "every")) {
+      return SetInterval(text, LayerInterval(text).value_or(1), runtime);
+    }
   } else if (const std::optional<int> interval = LayerInterval(text)) {
     runtime->recomputation = RecomputeLevel::kFull;
-    runtime->recompute_interval = *interval;
-    if (runtime->recompute_interval < 1) {
-      return RunFieldError("recompute", absl::StrCat("`", text, "` names no interval of layers"));
-    }
+    return SetInterval(text, *interval, runtime);
   } else if (absl::StartsWith(text, "sel") || absl::StartsWith(text, "attention") ||
              absl::StartsWith(text, "core") || absl::StartsWith(text, "op") ||
              absl::StartsWith(text, "sac") || absl::StartsWith(text, "per")) {

@@ -213,7 +213,10 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   const int64_t shared_count = (replicas > 1 ? footprint.parameter_count : 0) +
                                (expert_replicas > 1 ? footprint.expert_parameter_count : 0);
   if (traits.flatten_gradient_buckets) {
-    memory.bucket = Bytes::Of(shared_count * traits.gradient_message_bytes);
+    // As wide as the messages (`LayerTraffic::DataCollectives`).
+    memory.bucket = Bytes::Of(shared_count * (TraitsOf(precision).has_master_weights()
+                                                  ? int64_t{traits.gradient_message_bytes}
+                                                  : element));
   }
 
   const Recomputation recomputation = is_table ? Recomputation() : strategy.recomputation();
