@@ -199,6 +199,7 @@ TEST(ModuleRecompute, RepeatsTheExchangesOfItsModules) {
 TEST(ModuleRecompute, TakesTheTimeOfUnfusedAttentionUnderOperators) {
   RuntimeTraits runtime = *FindRuntime("torchtitan");
   runtime.attention_kernel = AttentionKernel::kUnfused;
+  runtime.selective_recompute = SelectiveRecompute::kOperators;
   const LayerDefinition layer = WindowLayer(4096, 0);
   const auto times = [&] {
     return AnalyticLayer(layer, Precision::kBf16, runtime, TestDevice(), Coefficients("ampere"))
@@ -219,6 +220,7 @@ TEST(ModuleRecompute, RepeatsNoRingAroundAttentionThatItKeeps) {
   const PlanningProblem problem = EstimatedProblemOf(WindowLayer(65536, 0), 2, 8, 8);
   PlanningRules rules = problem.rules();
   rules.runtime = *FindRuntime("torchtitan");
+  rules.runtime.selective_recompute = SelectiveRecompute::kOperators;
   const PlanningProblem titan = Valid(PlanningProblem::Create(
       std::make_shared<const ModelSpec>(problem.model()),
       std::make_shared<const Topology>(problem.topology()),
