@@ -154,6 +154,8 @@ struct PublishedRuntime {
   // Whether every expert gets as many tokens as the others, padded or cut.
   std::optional<bool> fixed_expert_counts;
   std::optional<bool> expandable_segments;
+  // Whether the loss writes the gradients of 16-bit logits over these.
+  std::optional<bool> in_place_loss;
 };
 
 // The kind of peak that a source published, with which the prediction is compared.

@@ -282,6 +282,7 @@ void Refine(const PublishedRun& run, const std::string& precision, bool megatron
   const PublishedRuntime& said = run.runtime;
   if (said.blocking_launches.has_value()) traits->blocking_launches = *said.blocking_launches;
   if (said.cuda_graphs.value_or(false)) traits->eager = false;
+  if (said.in_place_loss.value_or(false)) traits->loss_bytes_per_logit = 2;
   if (said.expandable_segments.has_value()) traits->expandable_segments = *said.expandable_segments;
   RefineQuantisation(said, precision, traits);
   if (run.expert_dispatcher == "deepep" || run.expert_dispatcher == "hybridep") {
