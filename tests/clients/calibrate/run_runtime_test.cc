@@ -122,5 +122,13 @@ TEST(RuntimeOf, LeavesTheClusterToWhatTheRowSaysOfItsMachine) {
   EXPECT_EQ(cluster("Slingshot (CSCS Alps Clariden)"), "clariden");
 }
 
+// Transformer Engine's loss writes gradients over 16-bit logits.
+TEST(RuntimeOf, KnowsTheFusedCrossEntropyByItsNote) {
+  const std::string row = With(GptRow(), R"("recompute": "full")",
+                               R"("recompute": "full", "notes": ["cross-entropy fusion"])");
+  EXPECT_EQ(QuestionOfRow(row).runtime.loss_bytes_per_logit, 2);
+  EXPECT_GT(QuestionOfRow(GptRow()).runtime.loss_bytes_per_logit, 2);
+}
+
 }  // namespace
 }  // namespace parplan::accuracy
