@@ -134,8 +134,6 @@ void ReadPlainModel(const RowFields& fields, const std::string& architecture, Pu
     model.tied_embedding = known.tied_embedding;
     model.learned_positions = known.learned_positions;
   }
-  // BLOOM's models and their prequel add a bias by distance to the scores (ALiBi).
-  if (absl::StartsWith(run->source, "bigscience")) model.learned_positions = false;
   model.encoder = absl::StrContains(lower, "bert");
   // T5 and mT5, but no GPT of five hundred billion parameters.
   if (absl::StrContains(absl::StrReplaceAll(lower, {{"gpt", ""}}), "t5")) {

@@ -131,18 +131,36 @@ void ReadParallelism(const RowFields& fields, PublishedRun* run) {
   if (embedding && loss) parallelism.ends_count_as_layers = true;
 }
 
-// Reads how context-parallel ranks share tokens, in the words of Megatron's --cp-comm-type.
+// Words for how context-parallel ranks share tokens: those of Megatron's --cp-comm-type, and others
+// for the same.
+struct ContextWord {
+  absl::string_view word;
+  ContextKind kind;
+};
+constexpr ContextWord kContextWords[] = {
+    {"p2p", ContextKind::kRing},
+    {"ring", ContextKind::kRing},
+    {"a2a", ContextKind::kUlysses},
+    {"alltoall", ContextKind::kUlysses},
+    {"ulysses", ContextKind::kUlysses},
+    {"allgather", ContextKind::kAllGather},
+    {"all_gather", ContextKind::kAllGather},
+    {"all-gather", ContextKind::kAllGather},
+};
+
+// Reads how context-parallel ranks share tokens.
 void ReadContextKind(const RowFields& fields, PublishedRun* run) {
   const std::optional<std::string> name = fields.Text({"cp_comm"});
   if (!name.has_value()) return;
   PublishedParallelism& parallelism = run->parallelism;
-  if (*name == "p2p") {
-    parallelism.context_kind = ContextKind::kRing;
-  } else if (*name == "a2a") {
-    parallelism.context_kind = ContextKind::kUlysses;
-  } else if (*name == "allgather") {
-    parallelism.context_kind = ContextKind::kAllGather;
-  } else if (parallelism.context_parallel_degree > 1) {
+  const std::string lower = absl::AsciiStrToLower(*name);
+  for (const ContextWord& known : kContextWords) {
+    if (lower != known.word) continue;
+    parallelism.context_kind = known.kind;
+    return;
+  }
+  // Among them `a2a+p2p`, of which the row would have to say how many ranks each part has.
+  if (parallelism.context_parallel_degree > 1) {
     run->beyond.push_back(absl::StrCat("context parallelism by `", *name, "` is not read"));
   }
 }
@@ -196,6 +214,7 @@ void ReadMeasured(const RowFields& fields, PublishedRun* run) {
   }
   if (const auto bytes = fields.Number({"peak_mem_bytes", "peak_memory_bytes"})) {
     run->peak_memory = SizeOf(*bytes);
+    run->peak_memory_to_the_byte = true;
   } else if (const auto gigabytes =
                  fields.Number({"peak_mem_gb", "peak_mem_gib", "peak_memory_gb"})) {
     run->peak_memory = SizeOf(*gigabytes * kGibibyte);
@@ -217,6 +236,10 @@ void ReadRow(const RowFields& fields, PublishedRun* run) {
   run->split = fields.Text({"split"}).value_or("");
   run->framework = fields.Text({"framework"}).value_or("");
   run->note = fields.Text({"note"}).value_or("");
+  if (const auto of_memory = fields.Text({"memory_note"})) {
+    absl::StrAppend(&run->note, run->note.empty() ? "" : "; ", *of_memory);
+  }
+  run->cite = fields.Text({"cite"}).value_or("");
   ReadRuntimeWords(run);
   const RowFields hardware = fields.Section("hardware");
   ReadHardware(hardware, &run->hardware);

@@ -154,6 +154,8 @@ struct PublishedRuntime {
   // Whether every expert gets as many tokens as the others, padded or cut.
   std::optional<bool> fixed_expert_counts;
   std::optional<bool> expandable_segments;
+  // Whether the loss writes the gradients of 16-bit logits over these.
+  std::optional<bool> in_place_loss;
 };
 
 // The kind of peak that a source published, with which the prediction is compared.
@@ -187,9 +189,12 @@ struct PublishedRun {
   // The program that trained, in the words of the row, read by `RuntimeOf` (run_runtime.h); empty:
   // not said.
   std::string framework;
-  // Remarks of whoever wrote the row. Words such as `nvidia-smi` or `last rank` set the kind of
-  // memory figure if `memory_view` is absent and the kind of `source` is not known.
+  // Remarks of whoever wrote the row, on its memory too. Words such as `nvidia-smi` or `last rank`
+  // set the kind of memory figure if `memory_view` is absent.
   std::string note;
+  // The place of the figures in the literature or a repository, in words of the row; empty: not
+  // said.
+  std::string cite;
   PublishedModel model;
   PublishedHardware hardware;
   PublishedParallelism parallelism;
@@ -216,6 +221,8 @@ struct PublishedRun {
   // samples has the time that follows from it. Figures in `gb` and `gib` of rows are both GiB.
   std::optional<Seconds> step;
   std::optional<Bytes> peak_memory;
+  // Whether the row gives the peak in bytes instead of rounded.
+  bool peak_memory_to_the_byte = false;
   // Memory that stays allocated between steps.
   std::optional<Bytes> allocated_memory;
   // Absent if the source does not say.

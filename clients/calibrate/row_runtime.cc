@@ -37,6 +37,8 @@ constexpr NotePhrase kNotePhrases[] = {
     {"fp8 attention", &PublishedRuntime::narrow_attention, true},
     {"precision-aware optimizer", &PublishedRuntime::narrow_optimizer_states, true},
     {"gradients summed in fp32", &PublishedRuntime::fp32_gradients, true},
+    // `--cross-entropy-fusion-impl te`.
+    {"cross-entropy fusion", &PublishedRuntime::in_place_loss, true},
     {"expandable segments", &PublishedRuntime::expandable_segments, true},
 };
 

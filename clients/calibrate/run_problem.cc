@@ -202,9 +202,15 @@ absl::StatusOr<Plan> PlanOf(const PublishedRun& run, const RunRuntime& runtime,
       AppendLayer(model, next, strategy, &stage);
     }
     if (index == stage_count - 1) {
-      // Layers that predict further tokens, and the head.
+      // Layers that predict further tokens, and the head. The former recompute as the others do,
+      // but for the first layers of stages alone, where Megatron Core leaves them out
+      // (`MultiTokenPredictionLayer`, `_checkpointed_forward` with the method `block`).
       for (; next < model.layer_count(); ++next) {
         Strategy strategy = plain;
+        if (model.layer(next).prediction_depth > 0 && run.recompute_layer_count == 0 &&
+            next % runtime.recompute_interval == 0) {
+          strategy.set_recomputation(runtime.recomputation);
+        }
         if (model.layer(next).expert_count > 0) strategy.expert_parallel_degree = degrees.expert;
         AppendLayer(model, next, strategy, &stage);
       }
@@ -214,21 +220,20 @@ absl::StatusOr<Plan> PlanOf(const PublishedRun& run, const RunRuntime& runtime,
   return plan;
 }
 
-// The cluster a source measured on, where it says; calibrations know clusters by name.
-struct SourceCluster {
-  absl::string_view source;
+// Clusters by a word of what a row says about its machine; calibrations know clusters by name.
+struct KnownCluster {
+  absl::string_view word;
   absl::string_view cluster;
 };
-constexpr SourceCluster kSourceClusters[] = {
-    {"vtrain", "vtrain"},       {"megatron-sc21", "selene"},     {"korthikanti", "selene"},
-    {"bigscience", "jean-zay"}, {"sailor-clariden", "clariden"},
-};
+constexpr KnownCluster kClusters[] = {
+    {"vtrain", "vtrain"}, {"selene", "selene"}, {"jean zay", "jean-zay"}, {"clariden", "clariden"}};
 
-// Returns the cluster that the row or its source names; empty if neither does.
+// Returns the cluster that the row names; empty if it names none.
 std::string StatedCluster(const PublishedRun& run) {
   if (!run.cluster.empty()) return run.cluster;
-  for (const SourceCluster& known : kSourceClusters) {
-    if (absl::StartsWith(run.source, known.source)) return std::string(known.cluster);
+  const std::string text = absl::AsciiStrToLower(run.hardware.interconnect);
+  for (const KnownCluster& known : kClusters) {
+    if (absl::StrContains(text, known.word)) return std::string(known.cluster);
   }
   return "";
 }

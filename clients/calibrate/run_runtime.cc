@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -15,8 +16,7 @@
 namespace parplan::accuracy {
 namespace {
 
-// Programs by a word in `framework`, or else in `source`; the first that occurs
-// counts.
+// Programs by a word in `framework`; the first that occurs counts.
 struct KnownFramework {
   absl::string_view word;
   absl::string_view runtime_id;
@@ -26,13 +26,25 @@ struct KnownFramework {
   bool without_dropout;
   // Uses sequence parallelism with tensor parallelism unless the row says otherwise.
   bool sequence_parallel = false;
+  // Its models have neither attention dropout nor the fused kernels of Megatron-LM.
+  bool plain_models = false;
+  // The precision of a run that names none.
+  absl::string_view precision = "bf16";
+  // The kind of peak that it writes itself, if it is known.
+  std::optional<MemoryView> memory_view = std::nullopt;
 };
 constexpr KnownFramework kFrameworks[] = {
+    // A fork of Megatron-DeepSpeed. Its models (third_party/Megatron-DeepSpeed: gpt_neo_model.py,
+    // opt_model.py) use neither attention dropout nor the fused kernels, which need 16 bits. Its
+    // launch script (ae_scripts/clariden_scripts/run_opt.slurm) passes neither --fp16 nor --bf16,
+    // without which Megatron-LM computes in fp32.
+    {"sailor", "megatron-deepspeed", 0, true, false, false, true, "fp32"},
     {"deepspeed", "megatron-deepspeed", 0, true, false},
     {"automodel", "nemo-automodel", 3, false, true},
     {"bridge", "megatron-bridge", 1, true, true, true},
     {"nemo", "megatron-bridge", 1, true, true, true},
-    {"nanotron", "nanotron", 0, false, true, true},
+    // Its benchmark writes the table on rank 0 (helpers.py, log_throughput).
+    {"nanotron", "nanotron", 0, false, true, true, false, "bf16", MemoryView::kReservedFirstRank},
     {"megatron-lm main", "megatron-core", 0, true, false},
     {"megatron core", "megatron-core", 0, true, false},
     {"megatron-core", "megatron-core", 0, true, false},
@@ -52,37 +64,24 @@ constexpr KnownFramework kLaterMegatron = {"megatron", "megatron-core", 0, true,
 constexpr absl::string_view kEarlierFamilies[] = {"volta", "turing", "ampere",
                                                   "ada",   "cdna2",  "cdna3"};
 
-// Values for what sources leave open ("unknown (repo default)", "see repo"): one entry per source,
-// by the beginning of its name.
-struct UnstatedDefault {
-  absl::string_view source;
-  absl::string_view recompute;
-  absl::string_view precision;
-};
-constexpr UnstatedDefault kUnstatedDefaults[] = {
-    // Neither is in the published plans; the steps are as long as fp32 makes them.
-    {"sailor", "none", "fp32"},
-};
+// Megatron-LM 3.0, which brought sequence parallelism, is of May 2022: what a paper of that month
+// or a later one measured ran on it.
+constexpr KnownFramework kThirdMegatron = {"megatron", "megatron-2022", 0, true, false};
+constexpr int kMonthOfThirdMegatron = 2205;
 
-// The kind of peak that a source publishes.
-struct SourceView {
-  absl::string_view source;
-  MemoryView view;
-};
-constexpr SourceView kSourceViews[] = {
-    // The writer of TensorBoard's file is the last rank.
-    {"megatron-ci", MemoryView::kAllocatedLastRank},
-    // Whole mebibytes, odd ones too: the device's tools print such, PyTorch does not.
-    {"sailor", MemoryView::kDeviceTotal},
-    // Read from the cluster's tools, rounded.
-    {"bigscience", MemoryView::kDeviceTotal},
-    // Prints max_reserved.
-    {"torchtitan", MemoryView::kReservedMax},
-    // Its benchmark writes the table on rank 0 (helpers.py, log_throughput).
-    {"nanotron", MemoryView::kReservedFirstRank},
-    // Its loggers write on rank 0.
-    {"mlperf", MemoryView::kAllocatedFirstRank},
-};
+// The year and month of the paper that a row cites by its arXiv number (`arXiv:2205.05198`), as in
+// that number; 0: none.
+int MonthOfPaper(absl::string_view cite) {
+  constexpr absl::string_view kPrefix = "arxiv:";
+  constexpr size_t kMonthDigits = 4;
+  const std::string lower = absl::AsciiStrToLower(cite);
+  const size_t place = absl::string_view(lower).find(kPrefix);
+  if (place == std::string::npos) return 0;
+  int month = 0;
+  const bool is_number = absl::SimpleAtoi(
+      absl::string_view(lower).substr(place + kPrefix.size(), kMonthDigits), &month);
+  return is_number ? month : 0;
+}
 
 // Returns whether the device of a run is younger than Megatron Core. A device that the library does
 // not have is not.
@@ -93,30 +92,41 @@ bool IsLaterDevice(const PublishedHardware& hardware) {
 }
 
 const KnownFramework* FindFramework(const PublishedRun& run) {
-  for (const std::string& text :
-       {absl::AsciiStrToLower(run.framework), absl::AsciiStrToLower(run.source)}) {
-    for (const KnownFramework& known : kFrameworks) {
-      if (!absl::StrContains(text, known.word)) continue;
-      const bool may_be_later = known.word == kLaterMegatron.word;
-      return may_be_later && IsLaterDevice(run.hardware) ? &kLaterMegatron : &known;
-    }
+  const std::string text = absl::AsciiStrToLower(run.framework);
+  for (const KnownFramework& known : kFrameworks) {
+    if (!absl::StrContains(text, known.word)) continue;
+    if (known.word != kLaterMegatron.word) return &known;
+    if (IsLaterDevice(run.hardware)) return &kLaterMegatron;
+    return MonthOfPaper(run.cite) >= kMonthOfThirdMegatron ? &kThirdMegatron : &known;
   }
   return nullptr;
 }
 
-MemoryView ViewOf(const PublishedRun& run) {
+// Whether a peak known to the byte is a whole number of mebibytes, as the device's tools print it.
+// What PyTorch has allocated is a multiple of 512 bytes, so that one in 2,048 such peaks is taken
+// for another kind.
+bool IsWholeMebibytes(const PublishedRun& run) {
+  constexpr int64_t kMebibyte = int64_t{1} << 20;
+  return run.peak_memory.has_value() && run.peak_memory_to_the_byte &&
+         run.peak_memory->count() % kMebibyte == 0;
+}
+
+// The kind of peak that the row names, or else that the program writes, or else that the figure is
+// of by its shape.
+MemoryView ViewOf(const PublishedRun& run, const KnownFramework* known) {
   if (run.memory_view.has_value()) return *run.memory_view;
-  for (const SourceView& known : kSourceViews) {
-    if (absl::StartsWith(run.source, known.source)) return known.view;
-  }
   const std::string note = absl::AsciiStrToLower(run.note);
-  if (absl::StrContains(note, "last rank")) return MemoryView::kAllocatedLastRank;
-  if (absl::StrContains(note, "reserved")) return MemoryView::kReservedMax;
   if (absl::StrContains(note, "nvidia-smi") || absl::StrContains(note, "nvml") ||
       absl::StrContains(note, "as read from")) {
     return MemoryView::kDeviceTotal;
   }
-  return MemoryView::kAllocatedMax;
+  if (absl::StrContains(note, "last rank")) return MemoryView::kAllocatedLastRank;
+  // Loggers write on rank 0 only (`get_rank() == 0` in the callbacks of MLPerf's reference
+  // implementation of Llama 3.1).
+  if (absl::StrContains(note, "logging rank")) return MemoryView::kAllocatedFirstRank;
+  if (known != nullptr && known->memory_view.has_value()) return *known->memory_view;
+  if (absl::StrContains(note, "reserved")) return MemoryView::kReservedMax;
+  return IsWholeMebibytes(run) ? MemoryView::kDeviceTotal : MemoryView::kAllocatedMax;
 }
 
 // Whether a text says that nothing is known.
@@ -125,17 +135,12 @@ bool SaysNothing(const std::string& lower) {
          absl::StartsWith(lower, "not ") || lower == "default";
 }
 
-std::string Filled(const PublishedRun& run, const std::string& text, const char* field,
-                   absl::string_view UnstatedDefault::*member, absl::string_view usual,
+std::string Filled(const std::string& text, const char* field, absl::string_view usual,
                    std::vector<std::string>* assumptions) {
   const std::string lower = absl::AsciiStrToLower(text);
   if (!SaysNothing(lower)) return lower;
-  std::string value(usual);
-  for (const UnstatedDefault& known : kUnstatedDefaults) {
-    if (absl::StartsWith(run.source, known.source)) value = std::string(known.*member);
-  }
-  assumptions->push_back(absl::StrCat(field, " is not said; taken as ", value));
-  return value;
+  assumptions->push_back(absl::StrCat(field, " is not said; taken as ", usual));
+  return std::string(usual);
 }
 
 absl::StatusOr<Precision> PrecisionOf(const std::string& text) {
@@ -202,17 +207,25 @@ bool IsOnFsdp(const RuntimeTraits& traits) {
   return false;
 }
 
+absl::Status SetInterval(const std::string& text, int interval, RunRuntime* runtime) {
+  if (interval < 1) {
+    return RunFieldError("recompute", absl::StrCat("`", text, "` names no interval of layers"));
+  }
+  runtime->recompute_interval = interval;
+  return absl::OkStatus();
+}
+
 absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
   if (text == "no" || text == "off" || text == "false" || absl::StartsWith(text, "none")) {
     runtime->recomputation = RecomputeLevel::kNone;
   } else if (absl::StartsWith(text, "full")) {
     runtime->recomputation = RecomputeLevel::kFull;
+    if (absl::StrContains(text, "every")) {
+      return SetInterval(text, LayerInterval(text).value_or(1), runtime);
+    }
   } else if (const std::optional<int> interval = LayerInterval(text)) {
     runtime->recomputation = RecomputeLevel::kFull;
-    runtime->recompute_interval = *interval;
-    if (runtime->recompute_interval < 1) {
-      return RunFieldError("recompute", absl::StrCat("`", text, "` names no interval of layers"));
-    }
+    return SetInterval(text, *interval, runtime);
   } else if (absl::StartsWith(text, "sel") || absl::StartsWith(text, "attention") ||
              absl::StartsWith(text, "core") || absl::StartsWith(text, "op") ||
              absl::StartsWith(text, "sac") || absl::StartsWith(text, "per")) {
@@ -267,25 +280,9 @@ void RefineQuantisation(const PublishedRuntime& said, const std::string& precisi
 void Refine(const PublishedRun& run, const std::string& precision, bool megatron_family,
             RuntimeTraits* traits) {
   const PublishedRuntime& said = run.runtime;
-  if (absl::StartsWith(run.source, "sailor")) {
-    // Its models (third_party/Megatron-DeepSpeed: gpt_neo_model.py, opt_model.py) use
-    // neither attention dropout nor the fused kernels, which need 16 bits.
-    traits->attention_dropout = false;
-    traits->fused_softmax = false;
-    traits->fused_elementwise = false;
-  }
-  // CUDA_LAUNCH_BLOCKING=1 in its launch script (train/tr11-176B-ml/tr11-176B-ml.slurm:
-  // "the training will hang ... w/o this workaround"); the chronicles don't say since
-  // when.
-  if (absl::StartsWith(run.source, "bigscience")) traits->blocking_launches = true;
-  // Measured with Megatron-LM 3.0, as its paper says.
-  if (absl::StartsWith(run.source, "korthikanti")) {
-    const std::string runtime_id = "megatron-2022";
-    traits->runtime_id = runtime_id;
-    traits->tensor_parallel_overlap = TensorParallelOverlap::kWeightGradients;
-  }
   if (said.blocking_launches.has_value()) traits->blocking_launches = *said.blocking_launches;
   if (said.cuda_graphs.value_or(false)) traits->eager = false;
+  if (said.in_place_loss.value_or(false)) traits->loss_bytes_per_logit = 2;
   if (said.expandable_segments.has_value()) traits->expandable_segments = *said.expandable_segments;
   RefineQuantisation(said, precision, traits);
   if (run.expert_dispatcher == "deepep" || run.expert_dispatcher == "hybridep") {
@@ -357,6 +354,11 @@ absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
       runtime.traits.attention_dropout = false;
       runtime.traits.hidden_dropout = false;
     }
+    if (known->plain_models) {
+      runtime.traits.attention_dropout = false;
+      runtime.traits.fused_softmax = false;
+      runtime.traits.fused_elementwise = false;
+    }
   }
   runtime.pads_vocabulary = megatron_family;
   if (runtime.traits.runtime_id == "megatron-deepspeed") {
@@ -364,16 +366,15 @@ absl::StatusOr<RunRuntime> RuntimeOf(const PublishedRun& run,
   } else if (runtime.traits.runtime_id == "nanotron") {
     runtime.stage_split = StageSplit::kByCost;
   }
-  runtime.memory_view = ViewOf(run);
+  runtime.memory_view = ViewOf(run, known);
 
   const std::string precision =
-      Filled(run, run.precision, "precision", &UnstatedDefault::precision, "bf16", assumptions);
+      Filled(run.precision, "precision", known == nullptr ? "bf16" : known->precision, assumptions);
   const absl::StatusOr<Precision> parsed_precision = PrecisionOf(precision);
   if (!parsed_precision.ok()) return parsed_precision.status();
   runtime.precision = *parsed_precision;
 
-  const std::string recompute =
-      Filled(run, run.recompute, "recompute", &UnstatedDefault::recompute, "none", assumptions);
+  const std::string recompute = Filled(run.recompute, "recompute", "none", assumptions);
   PARPLAN_RETURN_IF_ERROR(SetRecompute(recompute, &runtime));
   if (runtime.recomputation.level == RecomputeLevel::kSelective) {
     PARPLAN_RETURN_IF_ERROR(SetModules(run.recompute_modules, &runtime.recomputation));

@@ -86,6 +86,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
   Bytes all_time;
   Bytes copies;
   Bytes bucket;
+  Bytes placeholders;
   Bytes most_running;
   Bytes largest;
   // [chunk] memory that its forward pass leaves, and the worst moment of its backward pass relative
@@ -108,6 +109,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
     all_time += layer.gathered_all_time;
     copies += layer.step;
     bucket += layer.bucket;
+    placeholders = std::max(placeholders, layer.placeholders);
     largest = std::max(largest, layer.largest_tensor);
     passing[entry->virtual_stage_index] += layer.pass_gradients;
     // One message is arriving and one is leaving, or one sent message is held in either direction.
@@ -182,7 +184,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
 
   peak.running += early;
   most_running += early;
-  const Bytes states = items.Total();
+  const Bytes states = items.Total() + placeholders;
   const Bytes in_backward = peak.Sum() + all_time - (makes ? items[kGradients] : Bytes());
   const Bytes in_step = copies + std::min(bucket, runtime.gradient_bucket);
   ReplayedMemory replayed;
@@ -198,6 +200,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
     items[kLogits] = peak.logits;
     items[kGatheredParameters] = peak.gathered + all_time;
   }
+  items[kGradients] += placeholders;
   items[kFragmentation] =
       Bytes::Ceil(coefficients[Coefficient::kFragmentation] * items.Total().as_double());
   // Memory that the other moment, and gradients of a pass, leave in the allocator.

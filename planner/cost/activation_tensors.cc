@@ -429,6 +429,11 @@ ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precisi
       }
       tensors.Add("logits, their softmax and gradient", "10 s V / t", bytes_per_logit * logits,
                   TensorLifetime::kLogits);
+      if (!traits.keeps_gathered_inputs) {
+        // Both are of the tokens of all ranks. The gradient of the matrix needs the first one.
+        tensors.Add("gathered input of the output matrix, and its gradient", "2 e s h if r > 1",
+                    (definition.frozen ? 1.0 : 2.0) * gathered, kBackward);
+      }
       break;
     }
   }
@@ -439,7 +444,7 @@ ActivationBytes ActivationBytesOf(const LayerDefinition& definition, Precision p
                                   const RuntimeTraits& traits, const Strategy& strategy) {
   ActivationBytes bytes = ActivationTensorsOf(definition, precision, traits, strategy).Sum();
   bytes.logits_tensor =
-      bytes.logits * (traits.fp32_logits ? 4.0 / traits.loss_bytes_per_logit : 0.5);
+      bytes.logits * (traits.fp32_logits ? std::min(1.0, 4.0 / traits.loss_bytes_per_logit) : 0.5);
   return bytes;
 }
 

@@ -15,8 +15,9 @@ namespace {
 constexpr double kOperationsPerRandomNumber = 40.0;
 
 // Returns the share of the rate of the device's best kernels for fused attention. FlashAttention-2
-// is best on devices up to Ada. On Hopper it reaches 335 TFLOP/s forward and backward
-// with a causal mask (FlashAttention-2, section 4.1), where kernels with asynchronous
+// is best on devices up to Ada, and on Blackwell's boards for graphics (`blackwell-rtx`), which
+// have no asynchronous matrix instructions either. On Hopper it reaches 335 TFLOP/s forward and
+// backward with a causal mask (FlashAttention-2, section 4.1), where kernels with asynchronous
 // matrix units reach 540 to 616 forward and about 500 backward (FlashAttention-3, figures
 // 5 and 6). Version 1 is half as fast as version 2 (FlashAttention-2, abstract: "around
 // 2x speedup"). An unknown family counts as one without such units.

@@ -135,7 +135,10 @@ bool LayerTraffic::RepeatsContext(const Strategy& strategy,
       !recomputation.modules.has(RecomputeModule::kCoreAttention)) {
     return false;
   }
-  if (runtime_.selective_recompute == SelectiveRecompute::kOperators) return true;
+  if (recomputation.level == RecomputeLevel::kSelective &&
+      runtime_.selective_recompute == SelectiveRecompute::kOperators) {
+    return true;
+  }
   return strategy.context_kind != ContextKind::kUlysses && runtime_.RepeatsCoreAttention();
 }
 

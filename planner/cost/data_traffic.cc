@@ -103,6 +103,11 @@ CollectiveList LayerTraffic::PartialGradientCollectives(const LayerDefinition& d
   CollectiveList calls;
   if (!runtime_.sums_partial_gradients || !strategy.sequence_parallel) return calls;
   int64_t whole = int64_t{NormCount(definition)} * definition.hidden_size;
+  if (!definition.frozen) {
+    const PartElements mixer = MixerElements(definition);
+    whole += mixer.matrices.copied + mixer.vectors.copied +
+             FeedForwardElementsOf(definition).copied() + PredictionNormElements(definition);
+  }
   if (!IsTransformer(definition.kind)) {
     // Norms of a head, positions of an embedding.
     whole = definition.parameter_count -

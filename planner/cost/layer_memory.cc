@@ -51,11 +51,11 @@ LayerFootprint TransformerFootprint(const LayerDefinition& layer, const RuntimeT
                                          NormCount(layer) * hidden + PredictionNormElements(layer));
   footprint.parameter_count =
       attention + CeilDiv(feed_forward.dense, degree) + feed_forward.copied() + rest;
-  if (is_quantised) {
-    footprint.quantised_parameter_count = attention - CeilDiv(mixer.vectors.split, degree) -
-                                          mixer.vectors.copied +
-                                          CeilDiv(feed_forward.dense, degree) + feed_forward.latent;
-  }
+  const int64_t mapped = attention - CeilDiv(mixer.vectors.split, degree) - mixer.vectors.copied +
+                         CeilDiv(feed_forward.dense, degree) + feed_forward.latent;
+  footprint.mapped_parameter_count =
+      mapped + CeilDiv(feed_forward.expert, strategy.expert_tensor_degree());
+  if (is_quantised) footprint.quantised_parameter_count = mapped;
   footprint.largest_matrix_parameter_count =
       std::max({LargestMixerMatrix(layer, degree),
                 CeilDiv(LargestFeedForwardMatrix(layer, traits, feed_forward.dense), degree),
@@ -172,6 +172,7 @@ LayerFootprint FootprintOf(const LayerDefinition& definition, Precision precisio
         CeilDiv(AdapterElements(definition), strategy.tensor_parallel_degree);
     footprint.expert_parameter_count = 0;
     footprint.largest_matrix_parameter_count = 0;
+    footprint.mapped_parameter_count = 0;
   }
   footprint.kind = definition.kind;
   footprint.activations = ActivationBytesOf(definition, precision, traits, strategy);
@@ -213,7 +214,10 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   const int64_t shared_count = (replicas > 1 ? footprint.parameter_count : 0) +
                                (expert_replicas > 1 ? footprint.expert_parameter_count : 0);
   if (traits.flatten_gradient_buckets) {
-    memory.bucket = Bytes::Of(shared_count * traits.gradient_message_bytes);
+    // It is as wide as the messages (`LayerTraffic::DataCollectives`).
+    memory.bucket = Bytes::Of(shared_count * (TraitsOf(precision).has_master_weights()
+                                                  ? int64_t{traits.gradient_message_bytes}
+                                                  : element));
   }
 
   const Recomputation recomputation = is_table ? Recomputation() : strategy.recomputation();
@@ -247,6 +251,12 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   const bool makes_gradient = footprint.kind == LayerKind::kEmbedding && !traits.reuses_activations;
   if (!traits.fused_gradient_accumulation || makes_gradient) {
     memory.running += Bytes::Of(element * footprint.largest_matrix_parameter_count);
+  } else if (traits.keeps_placeholder_gradients) {
+    memory.placeholders = Bytes::Of(element * footprint.mapped_parameter_count);
+    if (footprint.kind == LayerKind::kHead) {
+      memory.running += Bytes::Of(element * (footprint.largest_matrix_parameter_count +
+                                             footprint.borrowed_parameter_count));
+    }
   }
   // A head also uses the table of the embedding.
   const int64_t borrowed_count =

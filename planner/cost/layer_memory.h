@@ -39,6 +39,8 @@ struct LayerFootprint {
   int64_t largest_matrix_parameter_count = 0;
   // Parameters of the embedding's table on the same ranks if a head uses it.
   int64_t borrowed_parameter_count = 0;
+  // Trained parameters of linear maps, of one expert if there are several.
+  int64_t mapped_parameter_count = 0;
   // Activations of one sample.
   ActivationBytes activations;
 
@@ -92,6 +94,9 @@ struct LayerMemory {
   Bytes step;
   // Message in which gradients are exchanged, if it is a copy of them.
   Bytes bucket;
+  // Held all the time, once for layers of the same shapes
+  // (`RuntimeTraits::keeps_placeholder_gradients`).
+  Bytes placeholders;
   // Message that this layer would send to the next stage; 0 without a pipeline. While layers run,
   // one message is arriving and one is leaving.
   Bytes message;

@@ -120,7 +120,10 @@ void LayerLister::Attention(bool causal) {
   const auto key_head = static_cast<double>(widths.key_head);
   const auto value_head = static_cast<double>(widths.value_head);
   if (unfused) {
-    UnfusedAttention(samples_ * heads / core_rank_count_, key_head, value_head);
+    {
+      const Within core(forward_, RecomputeModule::kCoreAttention);
+      UnfusedAttention(samples_ * heads / core_rank_count_, key_head, value_head);
+    }
     // Heads side by side again; gradients of queries, keys and values in one.
     forward_.AddElementwise(Traffic(tokens_ * output, tokens_ * output));
     backward_.AddElementwise(Traffic(tokens_ * output, tokens_ * output));

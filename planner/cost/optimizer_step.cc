@@ -13,11 +13,14 @@ double OptimizerBytesPerParameter(Precision precision, Optimizer optimizer,
   if (formats.scales_loss) bytes += 4.0 + 4.0;
   // Gradients are read for their norm, then clipped.
   bytes += 4.0 + 8.0;
-  // Adam reads weight, gradient and two moments and writes all but the gradient. In single
-  // operations: each moment is scaled (8) and its gradient added (12); the root of the second is
-  // taken (8), scaled (8) and shifted (8); the weight is updated (12 + 4).
+  // Adam reads weight, gradient and two moments of m bytes and writes all but the gradient. In
+  // single operations: each moment is scaled (2 m) and its gradient added (2 m + 4); the root of
+  // the second is taken (m + 4), scaled (8) and shifted (8); the weight is updated (12 + 4).
   if (optimizer == Optimizer::kAdam) {
-    bytes += runtime.fused_optimizer ? 16.0 + 12.0 : 2.0 * (8.0 + 12.0) + 3.0 * 8.0 + 16.0;
+    const double moment = runtime.moment_bytes;
+    bytes += runtime.fused_optimizer
+                 ? 8.0 + 4.0 + 4.0 * moment
+                 : 2.0 * (4.0 * moment + 4.0) + (moment + 4.0) + 2.0 * 8.0 + 16.0;
   } else {
     bytes += 8.0 + 4.0;
   }

@@ -15,8 +15,9 @@ namespace parplan {
 // Returns the bytes of device memory read and written for one parameter. Gradients are widened to
 // 32 bits if their buffer is narrower, unscaled and checked if the loss is scaled, and clipped by
 // their norm; Adam reads weight, gradient and two moments and writes all but the gradient; the
-// 16-bit copy of the weight is written; gradients are zeroed. Moments count 4 bytes each, whatever
-// `RuntimeTraits::moment_bytes` is.
+// 16-bit copy of the weight is written; gradients are zeroed. The kernel of the optimizer reads and
+// writes moments of `RuntimeTraits::moment_bytes` as they are kept (Transformer Engine, FusedAdam
+// with moments in bf16).
 double OptimizerBytesPerParameter(Precision precision, Optimizer optimizer,
                                   const RuntimeTraits& runtime);
 

@@ -97,6 +97,7 @@ void StageMemory::Add(const LayerMemory& layer, int64_t layer_count) {
   pass_gradients += layer.pass_gradients * layer_count;
   step += layer.step * layer_count;
   bucket += layer.bucket * layer_count;
+  placeholders = std::max(placeholders, layer.placeholders);
 
   const Bytes kept_by_run = layer.kept * layer_count;
   const Bytes gradients_by_run = layer.gradients * layer_count;
@@ -169,6 +170,7 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
   MemoryItems states;
   Bytes step;
   Bytes bucket;
+  Bytes placeholders;
   Bytes most_transient;
   Bytes largest_tensor;
   Bytes gathered_all_time;
@@ -182,6 +184,7 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
     states[kMasterParameters] += stage.master_parameters;
     step += stage.step;
     bucket += stage.bucket;
+    placeholders = std::max(placeholders, stage.placeholders);
     most_transient = std::max(most_transient, stage.most_transient);
     largest_tensor = std::max(largest_tensor, stage.largest_tensor);
     gathered_all_time += stage.gathered_all_time;
@@ -212,6 +215,8 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
   const Bytes missing = is_first_pass ? states[kGradients] - running.gradients : Bytes();
   const Bytes backward_peak = backward.Total() - missing;
   memory.peak_in_optimizer_step = step_peak > backward_peak;
+  // Beside the gradients at either moment.
+  states[kGradients] += placeholders;
   memory.allocated = states;
   if (memory.peak_in_optimizer_step) {
     memory.allocated[kTransient] = step_peak;

@@ -48,6 +48,8 @@ struct StageMemory {
   // Held only in the optimizer's step.
   Bytes step;
   Bytes bucket;
+  // The largest of any layer (`LayerMemory::placeholders`).
+  Bytes placeholders;
   // Kept by each micro-batch in flight.
   KeptBytes kept;
 

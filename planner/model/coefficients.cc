@@ -82,22 +82,24 @@ struct FamilyPrior {
 // twentieth on A100 and up to a sixth where the peak is further above what the limit
 // allows. Hopper's prior is that of 700 W for 989 TFLOP/s; devices with less power for their peak
 // reach less (sustained_clock.h), and so do B200s, whose prior is what they would reach with as
-// much. Turing's and Ada's data-centre cards (T4, L4) have 70 W. V100: 0.76 to 0.80 of
-// 125 TFLOP/s (Jia et al., "Dissecting the NVIDIA Volta GPU Architecture").
-// Unfused attention moves 40.3 GB in 41.7 ms on an A100 of 1.555 TB/s, 0.62 of the peak
-// (Dao et al., FlashAttention, figure 2, GPT-2 medium), products included.
-// Fused attention with a causal mask, heads of 128 and long sequences, forward and
-// backward, by the kernels best for the device: FlashAttention-2, section 4 of its paper
-// (A100: 189 of 312 TFLOP/s); cuDNN and FlashAttention-3, figures 5 and 6 of the latter's
-// (H100: 540 to 616 forward, about 500 backward of 989). Other kernels: analytic_layer.cc.
+// much. Turing's and Ada's data-centre cards (T4, L4) have 70 W. Boards of Blackwell for graphics
+// (compute capability 12) have the matrix instructions of Ada's, and its priors. V100: 0.76 to 0.80
+// of 125 TFLOP/s (Jia et al., "Dissecting the NVIDIA Volta GPU Architecture"). Unfused attention
+// moves 40.3 GB in 41.7 ms on an A100 of 1.555 TB/s, 0.62 of the peak (Dao et al., FlashAttention,
+// figure 2, GPT-2 medium), products included. Fused attention with a causal mask, heads of 128 and
+// long sequences, forward and backward, by the kernels best for the device: FlashAttention-2,
+// section 4 of its paper (A100: 189 of 312 TFLOP/s); cuDNN and FlashAttention-3, figures 5 and 6 of
+// the latter's (H100: 540 to 616 forward, about 500 backward of 989). Other kernels:
+// analytic_layer.cc.
 constexpr FamilyPrior kFamilyPriors[] = {
-    {"volta", kMatrixEfficiency, 0.72},     {"volta", kAttentionEfficiency, 0.3},
-    {"turing", kMatrixEfficiency, 0.5},     {"turing", kAttentionEfficiency, 0.25},
-    {"ampere", kMatrixEfficiency, 0.82},    {"ampere", kAttentionEfficiency, 0.6},
-    {"ada", kMatrixEfficiency, 0.6},        {"ada", kAttentionEfficiency, 0.45},
-    {"hopper", kMatrixEfficiency, 0.66},    {"hopper", kAttentionEfficiency, 0.5},
-    {"blackwell", kMatrixEfficiency, 0.65}, {"blackwell", kAttentionEfficiency, 0.4},
-    {"cdna3", kMatrixEfficiency, 0.55},     {"cdna4", kMatrixEfficiency, 0.55},
+    {"volta", kMatrixEfficiency, 0.72},        {"volta", kAttentionEfficiency, 0.3},
+    {"turing", kMatrixEfficiency, 0.5},        {"turing", kAttentionEfficiency, 0.25},
+    {"ampere", kMatrixEfficiency, 0.82},       {"ampere", kAttentionEfficiency, 0.6},
+    {"ada", kMatrixEfficiency, 0.6},           {"ada", kAttentionEfficiency, 0.45},
+    {"hopper", kMatrixEfficiency, 0.66},       {"hopper", kAttentionEfficiency, 0.5},
+    {"blackwell", kMatrixEfficiency, 0.65},    {"blackwell", kAttentionEfficiency, 0.4},
+    {"blackwell-rtx", kMatrixEfficiency, 0.6}, {"blackwell-rtx", kAttentionEfficiency, 0.45},
+    {"cdna3", kMatrixEfficiency, 0.55},        {"cdna4", kMatrixEfficiency, 0.55},
 };
 
 }  // namespace

@@ -90,6 +90,7 @@ RuntimeTraits MegatronCore() {
   // TransformerBlock.forward clones its input if it has no layers.
   traits.runs_empty_stages = true;
   traits.fused_gradient_accumulation = true;
+  traits.keeps_placeholder_gradients = true;
   traits.attention_dropout = true;
   traits.hidden_dropout = true;
   return traits;
@@ -194,6 +195,7 @@ RuntimeTraits Nanotron() {
   traits.fused_cross_entropy = false;
   traits.loss_bytes_per_logit = 12;
   traits.fused_gradient_accumulation = false;
+  traits.keeps_placeholder_gradients = false;
   traits.widens_gradients_in_step = false;
   traits.separate_gradient_buffer = true;
   traits.frees_gradients_after_pass = true;

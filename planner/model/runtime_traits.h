@@ -96,6 +96,11 @@ struct RuntimeTraits {
   bool recompute_stops_early = false;
   // Products add weight gradients to the buffer themselves.
   bool fused_gradient_accumulation = true;
+  // Such products return to autograd a tensor of the same shape that nothing reads
+  // (memory only). One is kept for each shape of a linear map (Transformer Engine, module/base.py,
+  // `get_dummy_wgrad`); the head's exists while it runs (Megatron Core, tensor_parallel/layers.py,
+  // `LinearWithGradAccumulationAndAsyncCommunication`).
+  bool keeps_placeholder_gradients = false;
 
   // Bytes of one element of the buffer in which gradients are summed up: 2 or 4. Under fp32 it is 4
   // whatever this says, and so are the bytes of messages below.
@@ -218,7 +223,8 @@ struct RuntimeTraits {
 
   // The output of fused attention is copied into another layout, and both are kept.
   bool attention_output_copied = false;
-  // Bytes per logit when the loss needs the most memory: 6 for fp32 softmax and 16-bit gradient in
+  // Bytes per logit when the loss needs the most memory: 2 for 16-bit logits that become their
+  // gradients (Transformer Engine's fused cross-entropy), 6 for fp32 softmax and 16-bit gradient in
   // place (Megatron Core), 10 for 16-bit logits, fp32 logits and their exponentials, 12 for
   // logarithms of probabilities and the gradients of these and of logits, in fp32 (PyTorch). Only
   // with `fp32_logits`; without it these are two elements of the model's storage format.

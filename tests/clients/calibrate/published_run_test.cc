@@ -349,6 +349,12 @@ TEST(QuestionOf, SharesHeadsIfContextRanksExchangeAllToAll) {
                 .strategy.context_kind,
             ContextKind::kAllGather);
   EXPECT_EQ(RunOf(With(row, "a2a", "p2p")).parallelism.context_kind, ContextKind::kRing);
+  // Other words for the same.
+  for (const char* word : {"all_gather", "all-gather", "AllGather"}) {
+    EXPECT_EQ(RunOf(With(row, "a2a", word)).parallelism.context_kind, ContextKind::kAllGather);
+  }
+  EXPECT_EQ(RunOf(With(row, "a2a", "ring")).parallelism.context_kind, ContextKind::kRing);
+  EXPECT_EQ(RunOf(With(row, "a2a", "Ulysses")).parallelism.context_kind, ContextKind::kUlysses);
   row = With(row, "a2a", "a2a+p2p");
   EXPECT_THAT(SkipReasonOf(row), HasSubstr("context parallelism by `a2a+p2p` is not read"));
   // A group of one rank has no exchange, so its kind does not matter.

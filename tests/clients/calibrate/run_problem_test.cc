@@ -161,7 +161,9 @@ TEST(QuestionOf, RecomputesEveryNthLayerWhenTold) {
   for (const auto& [recompute, interval] :
        {std::pair("selective layer", 2), std::pair("selective 2", 2), std::pair("selective 3", 3),
         std::pair("selective (4)", 4), std::pair("every second layer", 2),
-        std::pair("selective, every third layer", 3), std::pair("selective 1", 1)}) {
+        std::pair("selective, every third layer", 3), std::pair("selective 1", 1),
+        std::pair("full, every second layer", 2), std::pair("full, every 4 layers", 4),
+        std::pair("full, every layer", 1)}) {
     SCOPED_TRACE(recompute);
     const RunQuestion question = question_for(recompute);
     ExpectWholePlan(question);
@@ -180,6 +182,29 @@ TEST(QuestionOf, RecomputesEveryNthLayerWhenTold) {
               RecomputeLevel::kSelective)
         << recompute;
   }
+}
+
+// Megatron Core checkpoints a layer for a further token as a whole, but not if only the first
+// layers of stages are to be.
+TEST(QuestionOf, LayersForFurtherTokensRecomputeToo) {
+  const auto levels = [](const char* recompute) {
+    const RunQuestion question =
+        QuestionFor(With(With(GptRow(), R"("heads": 16,)", R"("heads": 16, "mtp_layers": 1,)"),
+                         R"("recompute": "full")", recompute));
+    std::vector<RecomputeLevel> found;
+    for (const StageLayerRun& run : question.plan.stages[0].layer_runs) {
+      found.insert(found.end(), run.layer_count, run.strategy.recompute_level);
+    }
+    return found;
+  };
+  using enum RecomputeLevel;
+  // The table, two layers, one for a further token, the head.
+  EXPECT_EQ(levels(R"("recompute": "full")"), (std::vector{kNone, kFull, kFull, kFull, kNone}));
+  EXPECT_EQ(levels(R"("recompute": "selective", "recompute_modules": ["mlp"])"),
+            (std::vector{kNone, kModules, kModules, kModules, kNone}));
+  EXPECT_EQ(levels(R"("recompute": "full",
+                      "recompute_detail": {"method": "block", "num_layers": 1})"),
+            (std::vector{kNone, kFull, kNone, kNone, kNone}));
 }
 
 TEST(QuestionOf, TakesMegatronOnLaterDevicesForMegatronCore) {
@@ -337,23 +362,6 @@ TEST(QuestionOf, RefusesRunsThatContradictThemselves) {
         Case{R"("fp16")", R"("fp17")", "precision: `fp17`"}}) {
     EXPECT_THAT(SkipReasonOf(With(GptRow(), example.from, example.to)), HasSubstr(example.reason));
   }
-}
-
-TEST(QuestionOf, KnowsWhichPeakASourcePublishes) {
-  PublishedRun run = RunOf(GptRow());
-  const auto view = [&run](const char* source, const char* note) {
-    run.source = source;
-    run.note = note;
-    return QuestionOf(run)->memory_view;
-  };
-  EXPECT_EQ(view("megatron-ci-golden", ""), MemoryView::kAllocatedLastRank);
-  EXPECT_EQ(view("sailor-clariden", ""), MemoryView::kDeviceTotal);
-  EXPECT_EQ(view("bigscience-176b-prequel", ""), MemoryView::kDeviceTotal);
-  EXPECT_EQ(view("torchtitan-docs", ""), MemoryView::kReservedMax);
-  EXPECT_EQ(view("nanotron-8b", ""), MemoryView::kReservedFirstRank);
-  EXPECT_EQ(view("mlperf-v5.0-llama31_405b", ""), MemoryView::kAllocatedFirstRank);
-  EXPECT_EQ(view("unheard-of", ""), MemoryView::kAllocatedMax);
-  EXPECT_EQ(view("unheard-of", "as nvidia-smi shows it"), MemoryView::kDeviceTotal);
 }
 
 TEST(QuestionOf, GivesJobsTheirNamesWithoutTheirPlans) {

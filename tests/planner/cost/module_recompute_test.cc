@@ -1,12 +1,15 @@
 // Layers that recompute modules by name: the bytes they keep, by hand, and the time and the
 // exchanges they repeat.
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "planner/cost/activation_tensors.h"
+#include "planner/cost/analytic_layer.h"
 #include "planner/cost/cost_model.h"
+#include "tests/planner/cost/hardware_of_tests.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/sample_layers.h"
 #include "tests/support/status_matchers.h"
@@ -189,6 +192,45 @@ TEST(ModuleRecompute, RepeatsTheExchangesOfItsModules) {
   const TimeItems queries = times(Recomputation(Set({kLatentUpProjection})));
   EXPECT_GT(queries[kTensorParallel], none[kTensorParallel]);
   EXPECT_LT(queries[kTensorParallel], experts[kTensorParallel]);
+}
+
+// What core attention frees it makes again, also of a runtime whose selective recomputation is by
+// operators.
+TEST(ModuleRecompute, TakesTheTimeOfUnfusedAttentionUnderOperators) {
+  RuntimeTraits runtime = *FindRuntime("torchtitan");
+  runtime.attention_kernel = AttentionKernel::kUnfused;
+  runtime.selective_recompute = SelectiveRecompute::kOperators;
+  const LayerDefinition layer = WindowLayer(4096, 0);
+  const auto times = [&] {
+    return AnalyticLayer(layer, Precision::kBf16, runtime, TestDevice(), Coefficients("ampere"))
+        .Times(LayerShape(), 1.0, /*with_modules=*/true);
+  };
+  const AnalyticTimes operators = times();
+  runtime.selective_recompute = SelectiveRecompute::kAttention;
+  const AnalyticTimes attention = times();
+  const PassTime& module = operators.modules[static_cast<int>(kCoreAttention)];
+  EXPECT_GT(module.device, Seconds());
+  EXPECT_NEAR(module.device / attention.selective_recompute.device, 1.0, 1e-12);
+  EXPECT_NEAR(module.host / attention.selective_recompute.host, 1.0, 1e-12);
+  EXPECT_LT(module.device, operators.selective_recompute.device);
+}
+
+// Fused attention that is not run again needs no keys and values again.
+TEST(ModuleRecompute, RepeatsNoRingAroundAttentionThatItKeeps) {
+  const PlanningProblem problem = EstimatedProblemOf(WindowLayer(65536, 0), 2, 8, 8);
+  PlanningRules rules = problem.rules();
+  rules.runtime = *FindRuntime("torchtitan");
+  rules.runtime.selective_recompute = SelectiveRecompute::kOperators;
+  const PlanningProblem titan = Valid(PlanningProblem::Create(
+      std::make_shared<const ModelSpec>(problem.model()),
+      std::make_shared<const Topology>(problem.topology()),
+      Knowledge{{{.hardware = std::make_shared<const Hardware>(*problem.hardware(kFirstGroup))}}},
+      8, rules));
+  const LayerTraffic& traffic = Valid(CostModel::Create(titan)).group(kFirstGroup).traffic();
+  const Strategy ring{.context_parallel_degree = 8};
+  EXPECT_FALSE(traffic.RepeatsContext(ring, Recomputation(Set({kCoreAttention, kFeedForward}))));
+  EXPECT_TRUE(traffic.RepeatsContext(ring, RecomputeLevel::kSelective));
+  EXPECT_TRUE(traffic.RepeatsContext(ring, RecomputeLevel::kFull));
 }
 
 }  // namespace

@@ -35,6 +35,21 @@ TEST(OptimizerStep, OperationByOperationMovesTensorsAgain) {
   EXPECT_EQ(OptimizerBytesPerParameter(Precision::kFp32, Optimizer::kAdam, runtime), 96.0);
 }
 
+TEST(OptimizerStep, NarrowMomentsMoveFewerBytes) {
+  RuntimeTraits runtime;
+  runtime.gradient_bytes = 4;
+  runtime.moment_bytes = 2;
+  // Two moments, each read and written with two bytes less.
+  EXPECT_EQ(OptimizerBytesPerParameter(Precision::kFp32, Optimizer::kAdam, runtime), 44.0 - 8.0);
+  // Scaled and added to, two each, and the second read once more for its root.
+  runtime.fused_optimizer = false;
+  EXPECT_EQ(OptimizerBytesPerParameter(Precision::kFp32, Optimizer::kAdam, runtime), 96.0 - 18.0);
+  // Without moments nothing changes.
+  const double sgd = OptimizerBytesPerParameter(Precision::kBf16, Optimizer::kSgd, runtime);
+  runtime.moment_bytes = 4;
+  EXPECT_EQ(OptimizerBytesPerParameter(Precision::kBf16, Optimizer::kSgd, runtime), sgd);
+}
+
 TEST(OptimizerStep, TakesTheBytesOverTheBandwidth) {
   EXPECT_DOUBLE_EQ(
       Seconds16(ShardingLevel::kNone, 8),

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "planner/model/layer_precision.h"
+#include "planner/model/precision.h"
 #include "proto/wire/hardware_wire.h"
 #include "tests/proto/wire/reverse_wire.h"
 #include "tests/support/rejection.h"
@@ -215,6 +217,7 @@ const std::map<std::string, std::vector<std::pair<double, double>>>& OperationsP
           {"ada", {{1024, 256}, {512, 256}}},
           {"hopper", {{4096, 256}}},
           {"blackwell", {{8192, 256}}},
+          {"blackwell-rtx", {{1024, 256}, {512, 256}}},
       };
   return *operations;
 }
@@ -231,7 +234,7 @@ TEST(BuiltInHardware, PeaksFollowFromMultiprocessorsAndAClock) {
     for (const auto& [matrix, vector] : chips->second) {
       const double clock = device.matrix_flops_16_bit / device.multiprocessor_count / matrix;
       const double other = device.vector_flops_fp32 / device.multiprocessor_count / vector;
-      if (std::min(clock, other) < 1.3e9 || std::max(clock, other) > 2.6e9) continue;
+      if (std::min(clock, other) < 1.3e9 || std::max(clock, other) > 2.65e9) continue;
       best = std::min(best, std::abs(clock / other - 1.0));
     }
     EXPECT_LT(best, 0.14) << entry.device_id();
@@ -248,8 +251,8 @@ TEST(BuiltInHardware, FamiliesAreThoseOfTheCostModel) {
   for (const v1::DeviceDescription& entry : Library().message().devices()) {
     families.insert(entry.device_family());
   }
-  EXPECT_EQ(families, (std::set<std::string>{"ada", "ampere", "blackwell", "cdna2", "cdna3",
-                                             "cdna4", "hopper", "turing", "volta"}));
+  EXPECT_EQ(families, (std::set<std::string>{"ada", "ampere", "blackwell", "blackwell-rtx", "cdna2",
+                                             "cdna3", "cdna4", "hopper", "turing", "volta"}));
 }
 
 TEST(BuiltInHardware, ValuesOfTheDataSheets) {
@@ -264,6 +267,29 @@ TEST(BuiltInHardware, ValuesOfTheDataSheets) {
   EXPECT_EQ(Device("NVIDIA L4").matrix_flops_16_bit, 121e12);
   EXPECT_EQ(Device("GB200").matrix_flops_16_bit, 2500e12);
   EXPECT_EQ(Device("NVIDIA GeForce RTX 4090").matrix_flops_16_bit, 165.2e12);
+  // Dense, with fp32 accumulation.
+  EXPECT_EQ(Device("NVIDIA GeForce RTX 4090").matrix_flops_8_bit, 330.3e12);
+  EXPECT_EQ(Device("NVIDIA L40").matrix_flops_8_bit, 362e12);
+  EXPECT_EQ(Device("NVIDIA L40S").matrix_flops_8_bit, 733e12);
+  EXPECT_EQ(Device("NVIDIA GeForce RTX 5090").matrix_flops_8_bit, 419e12);
+  EXPECT_EQ(Device("NVIDIA GeForce RTX 5090").matrix_flops_4_bit, 1676e12);
+  EXPECT_EQ(Device("RTX PRO 6000").matrix_flops_4_bit, 2015.2e12);
+}
+
+// Operations of the matrix units per clock are those of MI355X, at 2200 instead of 2400 MHz.
+TEST(BuiltInHardware, Mi350xIsASlowerMi355x) {
+  const DeviceDescription& slow = Device("MI350X");
+  const DeviceDescription& fast = Device("MI355X");
+  EXPECT_NEAR(slow.matrix_flops_16_bit / fast.matrix_flops_16_bit, 2200.0 / 2400.0, 1e-4);
+  EXPECT_NEAR(slow.matrix_flops_8_bit / fast.matrix_flops_8_bit, 2200.0 / 2400.0, 1e-4);
+  EXPECT_NEAR(slow.matrix_flops_4_bit / fast.matrix_flops_4_bit, 2200.0 / 2400.0, 1e-4);
+  EXPECT_NEAR(slow.vector_flops_fp32 / fast.vector_flops_fp32, 2200.0 / 2400.0, 1e-3);
+}
+
+// Boards for graphics have Blackwell's formats without its layouts and special units.
+TEST(BuiltInHardware, GraphicsBoardsOfBlackwellAreAFamilyOfTheirOwn) {
+  EXPECT_EQ(QuantisedCopyCount(Precision::kFp8Current, &Device("RTX 5090")), 2);
+  EXPECT_EQ(QuantisedCopyCount(Precision::kFp8Current, &Device("B200")), 1);
 }
 
 TEST(BuiltInHardware, KnowsTheNamesOfPublishedRuns) {
@@ -275,26 +301,28 @@ TEST(BuiltInHardware, KnowsTheNamesOfPublishedRuns) {
   for (const auto& [name, device_id] : names) EXPECT_EQ(Device(name).device_id, device_id) << name;
 }
 
-// Matrix units multiply operands of half the bits at twice the rate, but for the 4 bits of B300.
+// Matrix units multiply operands of half the bits at twice the rate, but for the 4 bits of B300 and
+// of RTX 5090, of which fp32 accumulation halves only the rates of 16 and 8 bits. The data sheet of
+// L40S prints the dense peak of 16 bits a hundredth lower than half of the others.
 TEST(BuiltInHardware, NarrowPeaksAreThoseOfTwiceTheRate) {
   int checked = 0;
   for (const v1::DeviceDescription& entry : Library().message().devices()) {
     SCOPED_TRACE(entry.device_id());
     const DeviceDescription& device = Device(entry.device_id());
     if (device.matrix_flops_8_bit > 0.0) {
-      EXPECT_NEAR(device.matrix_flops_8_bit / device.matrix_flops_16_bit, 2.0, 0.01);
+      EXPECT_NEAR(device.matrix_flops_8_bit / device.matrix_flops_16_bit, 2.0, 0.03);
       ++checked;
     }
     if (device.matrix_flops_4_bit > 0.0) {
       EXPECT_GE(device.matrix_flops_4_bit / device.matrix_flops_8_bit, 1.99);
-      EXPECT_LE(device.matrix_flops_4_bit / device.matrix_flops_8_bit, 3.01);
+      EXPECT_LE(device.matrix_flops_4_bit / device.matrix_flops_8_bit, 4.01);
     }
     if (device.power_limit_watts > 0.0) {
       EXPECT_GE(device.power_limit_watts, 300.0);
       EXPECT_LE(device.power_limit_watts, 1500.0);
     }
   }
-  EXPECT_GE(checked, 15);
+  EXPECT_GE(checked, 23);
 }
 
 // The share of each of `devices_per_node` devices when all send.

@@ -1,0 +1,76 @@
+// What ranks that have the same parameters exchange of their gradients.
+
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "planner/cost/cost_model.h"
+#include "planner/cost/layer_traffic.h"
+#include "tests/planner/cost/small_problem.h"
+#include "tests/support/estimated_problem.h"
+#include "tests/support/valid.h"
+
+namespace parplan {
+namespace {
+
+// Eight A100 with layers of 1024, of 16 experts if there are any.
+CostModel CostsUnder(const char* runtime_id, int expert_count, Precision precision) {
+  EstimatedOptions options;
+  options.device_count = 8;
+  options.decoder_count = 2;
+  options.hidden_size = 1024;
+  options.attention_head_count = 16;
+  options.expert_count = expert_count;
+  options.global_batch_size = 8;
+  options.rules.runtime = *FindRuntime(runtime_id);
+  const PlanningProblem plain = EstimatedProblem(options);
+  const ModelSpec model =
+      Valid(ModelSpec::Create("model", plain.model().layer_definitions(),
+                              plain.model().layer_runs(), precision, Optimizer::kAdam));
+  return Valid(CostModel::Create(Valid(PlanningProblem::Create(
+      std::make_shared<const ModelSpec>(model), std::make_shared<const Topology>(plain.topology()),
+      Knowledge{{{.hardware = std::make_shared<const Hardware>(*plain.hardware(kFirstGroup))}}},
+      options.global_batch_size, options.rules))));
+}
+
+double BytesOf(const CollectiveList& calls) {
+  double bytes = 0.0;
+  for (const LayerCollective& call : calls) bytes += call.bytes * call.count;
+  return bytes;
+}
+
+// Ranks of sequence parallelism route tokens of their own: the router's gradient is a sum, like
+// those of both norms. 1024 x (2 + 16) elements of four bytes.
+TEST(LayerTraffic, RoutersHavePartialGradientsToo) {
+  for (const int expert_count : {0, 16}) {
+    const CostModel costs = CostsUnder("torch", expert_count, Precision::kBf16);
+    const GroupCosts& group = costs.group(kFirstGroup);
+    const LayerDefinition& layer = group.layer_source(1).definition();
+    Strategy strategy = Degrees(2, 4);
+    EXPECT_EQ(BytesOf(group.traffic().PartialGradientCollectives(layer, strategy)), 0.0);
+    strategy.sequence_parallel = true;
+    EXPECT_EQ(BytesOf(group.traffic().PartialGradientCollectives(layer, strategy)),
+              4.0 * 1024 * (2 + expert_count));
+  }
+}
+
+// The flat copy of gradients is as wide as the message that it is for: 4 bytes under fp32, whatever
+// the messages of 16-bit training have.
+TEST(LayerTraffic, FlatBucketsAreAsWideAsTheirMessages) {
+  for (const Precision precision : {Precision::kFp16, Precision::kFp32}) {
+    const CostModel costs = CostsUnder("megatron-deepspeed", 0, precision);
+    const GroupCosts& group = costs.group(kFirstGroup);
+    const LayerSource& source = group.layer_source(1);
+    const Strategy strategy = Degrees(1, 8);
+    const LayerFootprint footprint = source.Footprint(strategy, 1);
+    const LayerMemory memory =
+        MemoryOfLayer(footprint, precision, Optimizer::kAdam, costs.runtime(), strategy, 1.0);
+    EXPECT_DOUBLE_EQ(
+        memory.bucket.as_double(),
+        BytesOf(
+            group.traffic().DataCollectives(footprint, strategy, ShardingLevel::kNone).backward));
+  }
+}
+
+}  // namespace
+}  // namespace parplan
