@@ -257,7 +257,7 @@ TEST(NcclPrograms, PlansOfEveryKindDoNotHang) {
 
 TEST(NcclPrograms, RandomPlansDoNotHang) {
   constexpr int kQueues[] = {1, 8, 32};
-  // More by hand: 200 take 10 to 40 s on two cores, by what else they do; 1,000 have passed.
+  // More by hand: 200 take 15 s of a processor; docs/measurements/gpu.md has what was run.
   const char* const asked = std::getenv("PARPLAN_NCCL_PLAN_COUNT");
   int index = 0;
   for (const PlanCase& c : RandomPlanCases(asked == nullptr ? 200 : std::atoi(asked))) {
