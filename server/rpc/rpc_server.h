@@ -69,7 +69,8 @@ class RpcServer {
   // Starts serving. `core` outlives the server, which drains it at its end. The errors of
   // `CheckOptions`; INVALID_ARGUMENT (SPEC_INVALID) for a TLS file that cannot be used; UNAVAILABLE
   // without a reason if there is no memory for copies of TLS files, an address cannot be bound, or
-  // gRPC cannot start. The health port comes last; if it cannot be bound, `core` has been drained
+  // gRPC cannot start. Throws std::system_error if the system has no thread for one of the pools.
+  // The health port comes last; if it cannot be bound, `core` has been drained
   // and serves no other server. Health begins with SERVING under all its names.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(ServerCore& core,
                                                           const RpcServerOptions& options);
