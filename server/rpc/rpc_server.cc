@@ -170,6 +170,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
 RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options, ListeningSockets sockets)
     : core_(core),
       gate_(std::move(sockets), options.connections),
+      unread_(alarms_, options.max_unread_time, options.max_unread_bytes),
       pool_(kBlockingThreadCount),
       question_pool_(kQuestionThreadCount),
       authorizer_(options.authorizer == nullptr ? std::make_shared<Authorizer>(AccessRules())
@@ -185,6 +186,7 @@ RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options, Listenin
            *authorizer_,
            alarms_,
            credentials_,
+           unread_,
            options.max_first_silence,
            options.max_stream_silence},
       profiles_(rpc_),
