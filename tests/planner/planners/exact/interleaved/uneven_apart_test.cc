@@ -188,8 +188,9 @@ TEST(UnevenApart, AnEarlyLookIsNeverFasterThanEveryPlan) {
 }
 
 // Moves between thousands of virtual stages, or first partitions of every candidate, had taken a
-// thousand times as long as all the rest: 1.3 million states where 70,000 do. Smaller devices,
-// which would be counted too, are not searched on so many.
+// thousand times as long as all the rest: 1.3 million states where 70,000 do. How many the rest
+// takes changes with the memory of a layer; an uneven search may take as many again. Smaller
+// devices, which would be counted too, are not searched on so many.
 TEST(UnevenApart, AddsLittleToASearchOfManyLayers) {
   for (const int decoder_count : {98, 510}) {
     SCOPED_TRACE(decoder_count);
@@ -199,7 +200,7 @@ TEST(UnevenApart, AddsLittleToASearchOfManyLayers) {
     const PlanFound all = Answer(Decoder(decoder_count, 128, DimensionSet::All(),
                                          /*hidden_size=*/2048, /*device_count=*/128));
     EXPECT_LE(all.prediction.step, even.prediction.step);
-    EXPECT_LE(all.search.expanded_state_count, even.search.expanded_state_count + 100'000);
+    EXPECT_LE(all.search.expanded_state_count, 2 * even.search.expanded_state_count + 100'000);
   }
 }
 
