@@ -52,6 +52,12 @@ TEST(LayerVariants, MiMoHasOtherHeadsInWindows) {
   EXPECT_EQ(second.head_size(), 24);
 }
 
+// The class has values of 128 whatever the width of keys.
+TEST(LayerVariants, MiMoHasValuesOf128UnlessAFieldGivesThem) {
+  const std::string config = Four("mimo_v2_flash", R"({"head_dim": 192})");
+  EXPECT_EQ(ParametersOf(config), ParametersOf(With(config.c_str(), R"({"v_head_dim": 128})")));
+}
+
 // Heads of 48 and one group where there is no window, whose keys are the values.
 TEST(LayerVariants, GemmaFourHasWiderHeadsWithoutWindows) {
   const std::string config =
@@ -131,6 +137,19 @@ TEST(LayerVariants, ErrorsNameTheField) {
        "swa_num_key_value_heads: must divide the number of heads 4"},
       {"mimo_v2_flash", R"({"swa_num_attention_heads": 8})", "swa_num_attention_heads: must be"},
       {"mimo_v2_flash", R"({"swa_head_dim": 16777216})", "swa_head_dim: times the number of heads"},
+      {"mimo_v2_flash", R"({"v_head_dim": 16777216})", "v_head_dim: times the number of heads"},
+      {"mimo_v2_flash", R"({"swa_v_head_dim": 4194305})",
+       "swa_v_head_dim: times the number of heads must be at most 16777216"},
+      // Products of these sizes are 2^64 and 2^72.
+      {"mimo_v2_flash", R"({"hidden_size": 1048576, "num_attention_heads": 1048576,
+          "num_key_value_heads": 1048576, "swa_num_key_value_heads": 1048576,
+          "swa_num_attention_heads": 1048576, "head_dim": 16, "swa_head_dim": 16,
+          "v_head_dim": 8388624, "swa_v_head_dim": 8388624})",
+       "v_head_dim: times the number of heads"},
+      {"gemma4_text", R"({"hidden_size": 16777216, "head_dim": 1, "global_head_dim": 16777216,
+          "num_attention_heads": 16777216, "num_key_value_heads": 16777216,
+          "attention_k_eq_v": true})",
+       "global_head_dim: times the number of heads"},
       {"gemma4_text", R"({"num_kv_shared_layers": 4})",
        "num_kv_shared_layers: must be below the 4 layers"},
       {"gemma4_text", R"({"attention_k_eq_v": true, "num_global_key_value_heads": 3})",
