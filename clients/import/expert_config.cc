@@ -159,6 +159,11 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   // How a shared expert is weighed that there is not.
   if (shared_count == 0 && shared_size == 0) fields.MarkRead("shared_moe_mode");
   ReadExpertLayers(fields, run.layer_count, experts);
+  // MiMoV2FlashConfig's first layer is dense unless a list says otherwise.
+  if (traits.model_type == "mimo_v2_flash" && !fields.Has("mlp_layer_types") &&
+      !fields.Has("moe_layer_freq") && !experts.in_layer.empty()) {
+    experts.in_layer.front() = false;
+  }
   if (experts.count < 2) {
     // One expert without a router is a dense layer.
     if (experts.count == 1 && shared_size == 0 && shared_count == 0 && size == 0) {

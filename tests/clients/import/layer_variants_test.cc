@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "clients/import/hugging_face.h"
 #include "tests/clients/import/hugging_face_cases.h"
@@ -47,7 +48,15 @@ TEST(LayerVariants, MiMoHasOtherHeadsInWindows) {
   EXPECT_THAT(import.notes, Contains(HasSubstr("v_head_dim 16: the layers have the parameters")));
   const v1::LayerDefinition& second = import.model.layer_definitions(2);
   EXPECT_EQ(second.layer_definition_id(), "decoder-2-groups-window");
-  EXPECT_EQ(second.attention_window(), 8);
+  // The token itself, and eight before it.
+  EXPECT_EQ(second.attention_window(), 9);
+  // As MiMoV2FlashConfig saves it.
+  const std::string saved = With(config.c_str(), R"({"sliding_window": 9})");
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport again, ImportConfigText(saved));
+  EXPECT_EQ(again.model.SerializeAsString(), import.model.SerializeAsString());
+  const std::string alone = With(config.c_str(), R"({"sliding_window_size": null})");
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport plain, ImportConfigText(alone));
+  EXPECT_EQ(plain.model.layer_definitions(2).attention_window(), 8);
   EXPECT_EQ(second.key_value_head_count(), 2);
   EXPECT_EQ(second.head_size(), 24);
 }
@@ -209,6 +218,42 @@ TEST(LayerVariants, RecurrentGemmaHasOpaqueRecurrences) {
   EXPECT_THAT(import.notes, Contains(HasSubstr("recurrences of 80 channels: their layers are")));
   EXPECT_THAT(ImportConfigText(With(config.c_str(), R"({"lru_width": 81})")).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("lru_width: must be a")));
+}
+
+// The rules are those of the classes of transformers: layers that read all tokens are the first and
+// every sixth of MiMo-V2, whose first layer is dense, and every second of MiniMax from the first;
+// RecurrentGemma's third of each three has attention, with a window of 2,048.
+TEST(LayerVariants, FamiliesHaveTheirRuleWithoutAList) {
+  const std::string mimo = Four("mimo_v2_flash",
+                                R"({"layer_types": null, "num_hidden_layers": 7, "v_head_dim": 24,
+          "n_routed_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 32,
+          "sliding_window": 16})");
+  const std::string mimo_lists =
+      With(mimo.c_str(), R"({"hybrid_layer_pattern": [0, 1, 1, 1, 1, 0, 1],
+                             "moe_layer_freq": [0, 1, 1, 1, 1, 1, 1]})");
+  const std::string minimax = Four("minimax", R"({"layer_types": null, "sliding_window": null,
+                          "num_local_experts": 2, "num_experts_per_tok": 1})");
+  const std::string minimax_lists = With(minimax.c_str(), R"({"layer_types": ["full_attention",
+      "linear_attention", "full_attention", "linear_attention"]})");
+  const std::string gemma =
+      Four("recurrent_gemma", R"({"layer_types": null, "sliding_window": null, "head_dim": 16,
+                                  "intermediate_size": 192})");
+  const std::string gemma_lists =
+      With(gemma.c_str(), R"({"block_types": ["recurrent", "recurrent", "attention"],
+                              "attention_window_size": 2048})");
+  const std::pair<std::string, std::string> pairs[] = {
+      {mimo, mimo_lists}, {minimax, minimax_lists}, {gemma, gemma_lists}};
+  for (const auto& [silent, listed] : pairs) {
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport by_rule, ImportConfigText(silent));
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport by_list, ImportConfigText(listed));
+    EXPECT_EQ(by_rule.model.SerializeAsString(), by_list.model.SerializeAsString()) << silent;
+  }
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(mimo));
+  EXPECT_EQ(LayersOf(import.model), ".WWWW:W");
+  // Files of MiniMax's own code have no such rule.
+  const std::string first = With(minimax.c_str(), R"({"model_type": "minimax_text_01"})");
+  EXPECT_THAT(ImportConfigText(first).status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                         HasSubstr("attn_type_list: is required")));
 }
 
 }  // namespace
