@@ -145,7 +145,10 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   const ExpertCounts nested = ReadNestedCounts(fields, notes);
   experts.count = fields.Count(
       {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, nested.all);
-  const bool has_experts = fields.Flag({"use_moe", "enable_moe_block"}, experts.count > 0);
+  // Gemma4TextConfig's switch is off where it is absent.
+  const bool is_gemma4 = traits.model_type == "gemma4_text";
+  const bool has_experts =
+      fields.Flag({"use_moe", "enable_moe_block"}, experts.count > 0 && !is_gemma4);
   if (!has_experts) experts.count = 0;
   if (has_experts && experts.count == 0) fields.Fail("num_experts", "is required beside use_moe");
   const int per_token = fields.Count(kCountsPerToken, nested.per_token);

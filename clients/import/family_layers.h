@@ -1,5 +1,5 @@
-// What the configuration classes of Hugging Face Transformers say about layers and windows where a
-// file of their family is silent. `ReadLayerLayout` (layer_layout.h) calls both.
+// The rules by which configuration classes of Hugging Face Transformers name layers and choose
+// windows where a file of their family is silent. `ReadLayerLayout` (layer_layout.h) calls both.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_FAMILY_LAYERS_H_
 #define PARPLAN_CLIENTS_IMPORT_FAMILY_LAYERS_H_

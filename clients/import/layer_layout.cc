@@ -139,6 +139,17 @@ std::vector<std::string> NamesByListsOfPlaces(ConfigFields& fields, int layer_co
   return names;
 }
 
+// Appends the names that a list of 0 and 1 stands for.
+void AppendNamesByNumbers(const char* key, std::pair<const char*, const char*> meanings,
+                          ConfigFields& fields, std::vector<std::string>& names,
+                          const char** field) {
+  for (const int number : fields.List(key, 0)) {
+    if (number > 1) fields.Fail(key, "must be 0 or 1 for each layer");
+    names.emplace_back(number == 0 ? meanings.first : meanings.second);
+    *field = key;
+  }
+}
+
 // Returns the names of the layers that Kimi Linear says by their places, MiniMax and MiMo by
 // numbers, RecurrentGemma by names that repeat, or EXAONE by letters that do; empty if none of them
 // is there.
@@ -148,14 +159,10 @@ std::vector<std::string> NamesByListsOfPlaces(ConfigFields& fields, int layer_co
 std::vector<std::string> NamesByNumbersOrPattern(const Windows& windows, ConfigFields& fields,
                                                  int layer_count, const char** field) {
   std::vector<std::string> names = NamesByListsOfPlaces(fields, layer_count, field);
-  for (const int type : fields.List("attn_type_list", 0)) {
-    names.push_back(type == 1 ? "full_attention" : "linear_attention");
-    *field = "attn_type_list";
-  }
-  for (const int type : fields.List("hybrid_layer_pattern", 0)) {
-    names.push_back(type == 0 ? "full_attention" : "sliding_attention");
-    *field = "hybrid_layer_pattern";
-  }
+  AppendNamesByNumbers("attn_type_list", {"linear_attention", "full_attention"}, fields, names,
+                       field);
+  AppendNamesByNumbers("hybrid_layer_pattern", {"full_attention", "sliding_attention"}, fields,
+                       names, field);
   // RecurrentGemma's list repeats.
   const std::vector<std::string> repeated = fields.Texts("block_types");
   for (int i = 0; i < layer_count && !repeated.empty(); ++i) {

@@ -20,7 +20,8 @@ namespace parplan {
 //                                  feed-forward part, E one of experts
 //   layer_types, layers_block_type, a name for each layer
 //   attention_layers
-//   attn_type_list                 a number for each layer: 1 has attention, others a state space
+//   attn_type_list                 a number for each layer: 1 has attention, 0 a state space
+//   hybrid_layer_pattern           a number for each layer: 1 has a window, 0 reads all tokens
 //   linear_attn_config             lists of the places, from 1, of either kind (Kimi Linear)
 //   full_attn_idxs                 the layers with attention, from 0, the others a convolution
 //   block_configs                  the parts of each layer (block_config.h)

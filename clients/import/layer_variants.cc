@@ -1,5 +1,6 @@
 #include "clients/import/layer_variants.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -157,6 +158,20 @@ int64_t ShareKeys(const FamilyTraits& traits, bool keys_are_values, ConfigFields
     fields.Fail("num_kv_shared_layers",
                 absl::StrCat("must be below the ", layer_count, " layers of the model"));
     return 0;
+  }
+  // The keys and values of either kind come from its last layer that has its own.
+  for (const bool has_window : {false, true}) {
+    const auto is_of_kind = [has_window](const LayerParts& layer) {
+      return (layer.attention_window > 0) == has_window;
+    };
+    const auto first_shared = layers.end() - count;
+    if (std::any_of(first_shared, layers.end(), is_of_kind) &&
+        std::none_of(layers.begin(), first_shared, is_of_kind)) {
+      fields.Fail("num_kv_shared_layers",
+                  absl::StrCat(count, " leaves no layer ", has_window ? "with" : "without",
+                               " a window that has keys and values of its own"));
+      return 0;
+    }
   }
   const int width = are_wide ? fields.Size({"intermediate_size"}) : 0;
   // The last layers of either kind that have keys and values of their own.

@@ -88,6 +88,9 @@ TEST(LayerVariants, GemmaFourHasWiderHeadsWithoutWindows) {
                           "moe_intermediate_size": 32})");
   EXPECT_EQ(ParametersOf(mixed) - ParametersOf(config),
             4 * (2 * 3 * kWidth * 32 + 2 * kWidth + 4 * kWidth + 2));
+  // The class has no experts unless the switch is on.
+  const std::string off = With(mixed.c_str(), R"({"enable_moe_block": null})");
+  EXPECT_EQ(ParametersOf(off), ParametersOf(config));
   // The newer list of the same sizes.
   const std::string listed =
       With(config.c_str(), R"({"global_head_dim": null, "num_global_key_value_heads": null,
@@ -161,6 +164,15 @@ TEST(LayerVariants, ErrorsNameTheField) {
        "global_head_dim: times the number of heads"},
       {"gemma4_text", R"({"num_kv_shared_layers": 4})",
        "num_kv_shared_layers: must be below the 4 layers"},
+      {"gemma4_text", R"({"num_kv_shared_layers": 3})",
+       "num_kv_shared_layers: 3 leaves no layer with a window that has keys"},
+      {"gemma3n_text", R"({"num_kv_shared_layers": 2, "layer_types": ["sliding_attention",
+          "sliding_attention", "full_attention", "sliding_attention"]})",
+       "num_kv_shared_layers: 2 leaves no layer without a window"},
+      {"mimo_v2_flash", R"({"layer_types": null, "hybrid_layer_pattern": [0, 1, 2, 0]})",
+       "hybrid_layer_pattern: must be 0 or 1 for each layer"},
+      {"minimax_text_01", R"({"layer_types": null, "attn_type_list": [0, 0, 2, 1]})",
+       "attn_type_list: must be 0 or 1 for each layer"},
       {"gemma4_text", R"({"attention_k_eq_v": true, "num_global_key_value_heads": 3})",
        "num_global_key_value_heads: must divide"},
       {"gemma4_text", R"({"per_layer_config": {"4": {"head_dim": 8}}})",
