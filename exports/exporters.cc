@@ -63,27 +63,6 @@ absl::Status CheckLayers(const Plan& plan, const ModelSpec& model) {
                                  ": it is a plan for another model"));
 }
 
-// Returns the plan with neighbouring runs of one definition and strategy as one: payloads may
-// divide them, and the exporters take them as the model has them. The layers are those of
-// `CheckLayers`.
-Plan JoinEqualRuns(Plan plan, const ModelSpec& model) {
-  for (StagePlan& stage : plan.stages) {
-    std::vector<StageLayerRun> joined;
-    for (StageLayerRun& run : stage.layer_runs) {
-      const bool continues = !joined.empty() && joined.back().strategy == run.strategy &&
-                             model.layer(joined.back().first_layer_index).layer_definition_id ==
-                                 model.layer(run.first_layer_index).layer_definition_id;
-      if (continues) {
-        joined.back().layer_count += run.layer_count;
-      } else {
-        joined.push_back(std::move(run));
-      }
-    }
-    stage.layer_runs = std::move(joined);
-  }
-  return plan;
-}
-
 }  // namespace
 
 absl::Span<const PlanExporter> AllExporters() { return kExporters; }
@@ -135,8 +114,7 @@ absl::StatusOr<std::vector<ExportedFile>> ExportPlan(const PlanExporter& exporte
                       absl::StrCat("hold frozen weights (`", definition.layer_definition_id,
                                    "`), which no export writes"));
   }
-  PARPLAN_ASSIGN_OR_RETURN(std::vector<ExportedFile> files,
-                           exporter.write(JoinEqualRuns(plan, model), model, facts));
+  PARPLAN_ASSIGN_OR_RETURN(std::vector<ExportedFile> files, exporter.write(plan, model, facts));
   std::set<absl::string_view> names;
   for (const ExportedFile& file : files) names.insert(file.name);
   PARPLAN_CHECK(!files.empty() && names.size() == files.size());

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "planner/model/stage_layers.h"
 
@@ -34,6 +35,30 @@ std::vector<StagePlan> StagesOf(const LayerStrategies& layers, const ModelSpec& 
     stages.push_back(std::move(stage));
   }
   return stages;
+}
+
+Plan WithJoinedRuns(Plan plan, const ModelSpec& model) {
+  const auto definition = [&model](int layer) -> absl::string_view {
+    const bool is_in_model = layer >= 0 && layer < model.layer_count();
+    return is_in_model ? model.layer(layer).layer_definition_id : absl::string_view();
+  };
+  for (StagePlan& stage : plan.stages) {
+    std::vector<StageLayerRun> joined;
+    for (StageLayerRun& run : stage.layer_runs) {
+      const bool continues =
+          !joined.empty() && joined.back().strategy == run.strategy &&
+          joined.back().layer_count >= 1 && run.layer_count >= 1 &&
+          run.first_layer_index - joined.back().first_layer_index == joined.back().layer_count &&
+          definition(joined.back().first_layer_index) == definition(run.first_layer_index);
+      if (continues) {
+        joined.back().layer_count += run.layer_count;
+      } else {
+        joined.push_back(std::move(run));
+      }
+    }
+    stage.layer_runs = std::move(joined);
+  }
+  return plan;
 }
 
 }  // namespace parplan

@@ -31,6 +31,11 @@ LayerStrategies LayerStrategiesOf(const Plan& plan);
 std::vector<StagePlan> StagesOf(const LayerStrategies& layers, const ModelSpec& model,
                                 int pipeline_parallel_degree, int rank_count);
 
+// Returns `plan` with neighbouring runs of one definition and strategy as one. Payloads may divide
+// such runs; plans that `StagesOf` and `PlanOf` make never do, so that the result can be compared
+// with theirs. Errors about a plan are to name the runs of `plan` itself. O(runs).
+Plan WithJoinedRuns(Plan plan, const ModelSpec& model);
+
 }  // namespace parplan
 
 #endif  // PARPLAN_EXPORTS_LAYER_STRATEGIES_H_

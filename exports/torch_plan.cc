@@ -229,7 +229,7 @@ absl::Status CheckTorchPlan(const Plan& plan, const ModelSpec& model, absl::stri
   }
   PARPLAN_RETURN_IF_ERROR(CheckTiedTable(plan, model, layers.strategies, program));
   if (StagesOf(layers, model, plan.pipeline_parallel_degree(), plan.stages.front().rank_count) !=
-      plan.stages) {
+      WithJoinedRuns(plan, model).stages) {
     return RefuseForTorch(program, "stages", "are not in the order of the model's layers");
   }
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "exports/layer_strategies.h"
 #include "planner/model/pass_order.h"
 #include "planner/model/stage_layers.h"
 #include "planner/model/strategy_fields.h"
@@ -329,7 +330,7 @@ absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& mod
         absl::StrCat(plan.micro_batch_count, " micro-batches over ", strategy.data_parallel_degree,
                      " replicas do not divide the batch of ", plan.global_batch_size));
   }
-  if (PlanOf(facts, model) != plan) {
+  if (PlanOf(facts, model) != WithJoinedRuns(plan, model)) {
     return RefuseFor(program, "stages", "are not in the order of the model's layers");
   }
   return facts;

@@ -68,11 +68,12 @@ int DecoderLayerCount(const ModelSpec& model);
 // Whether the program runs stages without layers between the first and the last.
 enum class EmptyStages { kRefused, kAllowed };
 
-// Returns the facts of `plan`, from which `PlanOf` makes `plan` again. Every other plan is
+// Returns the facts of `plan`, from which `PlanOf` makes `plan` again, but for runs that could be
+// one and are one then (`WithJoinedRuns`, layer_strategies.h). Every other plan is
 // INVALID_ARGUMENT (SPEC_INVALID) with field and reason, the layer if it is about one, and
 // `program`:
 //   - models that `RequireDecoderModel` refuses, and plans for another number of layers, with
-//     layers in another order, or in other runs than `StagePlan` asks for;
+//     layers in another order, or in runs of several definitions;
 //   - GPipe; no stages;
 //   - a `virtual_stage_count` that does not divide the stages; one above 1 with degree 1 or under
 //     another schedule than interleaved 1F1B; interleaved 1F1B with a count of 1;

@@ -145,7 +145,10 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   const ExpertCounts nested = ReadNestedCounts(fields, notes);
   experts.count = fields.Count(
       {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, nested.all);
-  const bool has_experts = fields.Flag({"use_moe", "enable_moe_block"}, experts.count > 0);
+  // Gemma4TextConfig's switch is off where it is absent.
+  const bool is_gemma4 = traits.model_type == "gemma4_text";
+  const bool has_experts =
+      fields.Flag({"use_moe", "enable_moe_block"}, experts.count > 0 && !is_gemma4);
   if (!has_experts) experts.count = 0;
   if (has_experts && experts.count == 0) fields.Fail("num_experts", "is required beside use_moe");
   const int per_token = fields.Count(kCountsPerToken, nested.per_token);
@@ -159,6 +162,11 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   // How a shared expert is weighed that there is not.
   if (shared_count == 0 && shared_size == 0) fields.MarkRead("shared_moe_mode");
   ReadExpertLayers(fields, run.layer_count, experts);
+  // MiMoV2FlashConfig's first layer is dense unless a list says otherwise.
+  if (traits.model_type == "mimo_v2_flash" && !fields.Has("mlp_layer_types") &&
+      !fields.Has("moe_layer_freq") && !experts.in_layer.empty()) {
+    experts.in_layer.front() = false;
+  }
   if (experts.count < 2) {
     // One expert without a router is a dense layer.
     if (experts.count == 1 && shared_size == 0 && shared_count == 0 && size == 0) {

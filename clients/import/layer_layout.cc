@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "clients/import/block_config.h"
+#include "clients/import/family_layers.h"
 #include "clients/import/state_space_config.h"
 
 namespace parplan {
@@ -62,9 +63,9 @@ void SetWindow(const Windows& windows, LayerParts& layer) {
 constexpr absl::string_view kPatternField = "hybrid_override_pattern";
 
 // Reads a list with a name for each layer.
-std::vector<LayerParts> ReadNames(const std::vector<std::string>& names, absl::string_view field,
-                                  const Windows& windows, const GivenOpaqueLayers& opaque,
-                                  ConfigFields& fields) {
+std::vector<LayerParts> ReadNames(const FamilyTraits& traits, const std::vector<std::string>& names,
+                                  absl::string_view field, const Windows& windows,
+                                  const GivenOpaqueLayers& opaque, ConfigFields& fields) {
   std::vector<LayerParts> layers(names.size());
   // A letter of a pattern stands for one part; a name may stand for a layer with two.
   const bool all_alone = field == kPatternField ||
@@ -84,7 +85,7 @@ std::vector<LayerParts> ReadNames(const std::vector<std::string>& names, absl::s
     // call Mamba's so.
     const bool is_other_form = names[i] == "linear_attention" &&
                                !fields.Has("linear_num_value_heads") && !HasChannelDecays(fields) &&
-                               !HasFixedDecays(fields) && !HasStateSpaceSizes(fields);
+                               !HasFixedDecays(traits, fields) && !HasStateSpaceSizes(fields);
     const bool is_other_convolution = names[i] == "conv" && !fields.Has("conv_L_cache");
     if (known == std::end(kNamedLayers) || is_other_form || is_other_convolution) {
       fields.Fail(absl::StrCat(field, "[", i, "]"),
@@ -138,6 +139,17 @@ std::vector<std::string> NamesByListsOfPlaces(ConfigFields& fields, int layer_co
   return names;
 }
 
+// Appends the names that a list of 0 and 1 stands for.
+void AppendNamesByNumbers(const char* key, std::pair<const char*, const char*> meanings,
+                          ConfigFields& fields, std::vector<std::string>& names,
+                          const char** field) {
+  for (const int number : fields.List(key, 0)) {
+    if (number > 1) fields.Fail(key, "must be 0 or 1 for each layer");
+    names.emplace_back(number == 0 ? meanings.first : meanings.second);
+    *field = key;
+  }
+}
+
 // Returns the names of the layers that Kimi Linear says by their places, MiniMax and MiMo by
 // numbers, RecurrentGemma by names that repeat, or EXAONE by letters that do; empty if none of them
 // is there.
@@ -147,14 +159,10 @@ std::vector<std::string> NamesByListsOfPlaces(ConfigFields& fields, int layer_co
 std::vector<std::string> NamesByNumbersOrPattern(const Windows& windows, ConfigFields& fields,
                                                  int layer_count, const char** field) {
   std::vector<std::string> names = NamesByListsOfPlaces(fields, layer_count, field);
-  for (const int type : fields.List("attn_type_list", 0)) {
-    names.push_back(type == 1 ? "full_attention" : "linear_attention");
-    *field = "attn_type_list";
-  }
-  for (const int type : fields.List("hybrid_layer_pattern", 0)) {
-    names.push_back(type == 0 ? "full_attention" : "sliding_attention");
-    *field = "hybrid_layer_pattern";
-  }
+  AppendNamesByNumbers("attn_type_list", {"linear_attention", "full_attention"}, fields, names,
+                       field);
+  AppendNamesByNumbers("hybrid_layer_pattern", {"full_attention", "sliding_attention"}, fields,
+                       names, field);
   // RecurrentGemma's list repeats.
   const std::vector<std::string> repeated = fields.Texts("block_types");
   for (int i = 0; i < layer_count && !repeated.empty(); ++i) {
@@ -189,8 +197,8 @@ std::vector<std::string> NamesByNumbersOrPattern(const Windows& windows, ConfigF
 }
 
 // Returns the names of the layers, one each, and the field that gives them; empty if none does.
-std::vector<std::string> NamesOfLayers(const Windows& windows, ConfigFields& fields,
-                                       int layer_count, const char** field) {
+std::vector<std::string> NamesOfLayers(const FamilyTraits& traits, const Windows& windows,
+                                       ConfigFields& fields, int layer_count, const char** field) {
   std::vector<std::string> names;
   *field = "layer_types";
   for (const char* key : {"layer_types", "layers_block_type", "attention_layers"}) {
@@ -210,6 +218,7 @@ std::vector<std::string> NamesOfLayers(const Windows& windows, ConfigFields& fie
       names.push_back(known != std::end(kLetters) ? known->second : std::string(1, letter));
     }
   }
+  if (names.empty()) names = LayersOfFamily(traits, fields, layer_count);
   if (!names.empty() && static_cast<int>(names.size()) != layer_count) {
     fields.Fail(*field, absl::StrCat("must have an entry for each of the ", layer_count,
                                      " layers of the model"));
@@ -219,8 +228,7 @@ std::vector<std::string> NamesOfLayers(const Windows& windows, ConfigFields& fie
 
 Windows ReadWindowSizes(const FamilyTraits& traits, ConfigFields& fields) {
   Windows windows;
-  windows.window =
-      fields.Count({"sliding_window", "sliding_window_size", "attention_window_size"}, 0);
+  windows.window = ReadWindow(traits, fields);
   // GPT-Neo's name, which stands for other sizes elsewhere.
   if (fields.Has("attention_layers")) {
     windows.window = fields.Count({"window_size"}, windows.window);
@@ -368,7 +376,8 @@ std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields
   }
   const Windows windows = ReadWindowSizes(traits, fields);
   const char* field = nullptr;
-  const std::vector<std::string> names = NamesOfLayers(windows, fields, layer_count, &field);
+  const std::vector<std::string> names =
+      NamesOfLayers(traits, windows, fields, layer_count, &field);
   if (!fields.status().ok()) return layers;
   if (!names.empty()) {
     for (const char* key :
@@ -379,7 +388,7 @@ std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields
           "block_types"}) {
       fields.MarkRead(key);
     }
-    layers = ReadNames(names, field, windows, opaque, fields);
+    layers = ReadNames(traits, names, field, windows, opaque, fields);
     // Hybrid models give their windows apart from the names of their layers.
     const bool names_windows = std::any_of(names.begin(), names.end(), [](const std::string& name) {
       return name == "sliding_attention" || name == "chunked_attention" ||

@@ -20,7 +20,8 @@ namespace parplan {
 //                                  feed-forward part, E one of experts
 //   layer_types, layers_block_type, a name for each layer
 //   attention_layers
-//   attn_type_list                 a number for each layer: 1 has attention, others a state space
+//   attn_type_list                 a number for each layer: 1 has attention, 0 a state space
+//   hybrid_layer_pattern           a number for each layer: 1 has a window, 0 reads all tokens
 //   linear_attn_config             lists of the places, from 1, of either kind (Kimi Linear)
 //   full_attn_idxs                 the layers with attention, from 0, the others a convolution
 //   block_configs                  the parts of each layer (block_config.h)
@@ -33,7 +34,8 @@ namespace parplan {
 // Falcon-H1, state spaces alone and `block_configs` come before the other fields, then
 // `hybrid_override_pattern`, then the first list of names that is not empty, then `attn_type_list`,
 // `linear_attn_config` and `full_attn_idxs`; beside any of these `attn_layer_period`,
-// `full_attention_interval` and `attn_layer_indices` do not count. Each layer has one part if
+// `full_attention_interval` and `attn_layer_indices` do not count. Without any, MiMo-V2, MiniMax and
+// RecurrentGemma have the rule of their class (family_layers.h). Each layer has one part if
 // letters give them, or if some layer is named a feed-forward part or one of experts. Opaque
 // layers, and all layers of a model of state spaces alone, have no feed-forward part. Other layers
 // have one. Falcon-H1 has a state space beside attention in all. `*` in `opaque` makes all layers

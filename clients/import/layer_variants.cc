@@ -1,8 +1,10 @@
 #include "clients/import/layer_variants.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -27,6 +29,12 @@ int HeadSizeOf(const TransformerRunFacts& run, const LayerParts& layer) {
   return layer.head_size > 0 ? layer.head_size : HeadSize(run);
 }
 
+// Checks the width of all heads of a layer together, each of `size`, which `field` gives.
+void CheckWidth(const TransformerRunFacts& run, int size, const char* field, ConfigFields& fields) {
+  if (int64_t{run.attention_head_count} * size <= kMaxImportCount) return;
+  fields.Fail(field, absl::StrCat("times the number of heads must be at most ", kMaxImportCount));
+}
+
 // Checks the heads of a layer, whose sizes the fields `groups_field` and `size_field` give.
 void CheckHeads(const TransformerRunFacts& run, const LayerParts& layer, const char* groups_field,
                 const char* size_field, ConfigFields& fields) {
@@ -34,10 +42,7 @@ void CheckHeads(const TransformerRunFacts& run, const LayerParts& layer, const c
     fields.Fail(groups_field,
                 absl::StrCat("must divide the number of heads ", run.attention_head_count));
   }
-  if (int64_t{run.attention_head_count} * HeadSizeOf(run, layer) > kMaxImportCount) {
-    fields.Fail(size_field,
-                absl::StrCat("times the number of heads must be at most ", kMaxImportCount));
-  }
+  CheckWidth(run, HeadSizeOf(run, layer), size_field, fields);
 }
 
 // Reads MiMo-V2: layers with windows have key-value heads of their own and sinks, and all layers
@@ -46,7 +51,7 @@ void ReadHeadsOfWindows(ConfigFields& fields, const TransformerRunFacts& run,
                         std::vector<LayerParts>& layers, std::vector<std::string>* notes) {
   const int heads = run.attention_head_count;
   const int groups = GroupsOf(run, {});
-  const int value_size = fields.Optional({"v_head_dim"}, HeadSize(run));
+  const int value_size = fields.Optional({"v_head_dim"}, 128);
   const int window_groups = fields.Optional({"swa_num_key_value_heads"}, 2 * groups);
   const int window_size = fields.Optional({"swa_head_dim"}, HeadSize(run));
   const int window_value_size = fields.Optional({"swa_v_head_dim"}, value_size);
@@ -57,16 +62,25 @@ void ReadHeadsOfWindows(ConfigFields& fields, const TransformerRunFacts& run,
   const bool windows_have_sinks = fields.Flag({"add_swa_attention_sink_bias"}, true);
   // A factor of the values.
   fields.MarkRead("attention_value_scale");
+  for (const auto& [field, size] :
+       {std::pair("v_head_dim", value_size), std::pair("swa_v_head_dim", window_value_size)}) {
+    CheckWidth(run, size, field, fields);
+  }
   for (LayerParts& layer : layers) {
     const bool has_window = layer.attention_window > 0;
     layer.key_value_head_count = has_window ? window_groups : groups;
     layer.head_size = has_window ? window_size : HeadSize(run);
+    CheckHeads(run, layer, "swa_num_key_value_heads", "swa_head_dim", fields);
+  }
+  // The products below need not fit 64 bits after an error.
+  if (!fields.status().ok()) return;
+  for (LayerParts& layer : layers) {
+    const bool has_window = layer.attention_window > 0;
     const int64_t narrower = layer.head_size - (has_window ? window_value_size : value_size);
     layer.extra_parameter_count =
         (has_window ? windows_have_sinks : has_sinks) ? int64_t{heads} : int64_t{0};
     layer.extra_parameter_count -=
-        narrower * run.hidden_size * (heads + layer.key_value_head_count);
-    CheckHeads(run, layer, "swa_num_key_value_heads", "swa_head_dim", fields);
+        narrower * run.hidden_size * (int64_t{heads} + layer.key_value_head_count);
   }
   if (value_size == HeadSize(run) && window_value_size == window_size) return;
   notes->push_back(absl::StrCat("v_head_dim ", value_size,
@@ -115,6 +129,10 @@ bool ReadGlobalHeads(ConfigFields& fields, const TransformerRunFacts& run,
   ReadListedSizes(fields, layers);
   for (LayerParts& layer : layers) {
     CheckHeads(run, layer, "num_global_key_value_heads", "global_head_dim", fields);
+  }
+  // The products below need not fit 64 bits after an error.
+  if (!fields.status().ok()) return keys_are_values;
+  for (LayerParts& layer : layers) {
     // Norms of queries and keys.
     layer.extra_parameter_count += 2 * (int64_t{layer.head_size} - HeadSize(run));
     if (!keys_are_values || layer.attention_window > 0) continue;
@@ -140,6 +158,20 @@ int64_t ShareKeys(const FamilyTraits& traits, bool keys_are_values, ConfigFields
     fields.Fail("num_kv_shared_layers",
                 absl::StrCat("must be below the ", layer_count, " layers of the model"));
     return 0;
+  }
+  // The keys and values of either kind come from its last layer that has its own.
+  for (const bool has_window : {false, true}) {
+    const auto is_of_kind = [has_window](const LayerParts& layer) {
+      return (layer.attention_window > 0) == has_window;
+    };
+    const auto first_shared = layers.end() - count;
+    if (std::any_of(first_shared, layers.end(), is_of_kind) &&
+        std::none_of(layers.begin(), first_shared, is_of_kind)) {
+      fields.Fail("num_kv_shared_layers",
+                  absl::StrCat(count, " leaves no layer ", has_window ? "with" : "without",
+                               " a window that has keys and values of its own"));
+      return 0;
+    }
   }
   const int width = are_wide ? fields.Size({"intermediate_size"}) : 0;
   // The last layers of either kind that have keys and values of their own.

@@ -138,8 +138,9 @@ StateSpaceFacts FixedDecays(int hidden_size, ConfigFields& fields,
 
 }  // namespace
 
-bool HasFixedDecays(const ConfigFields& fields) {
-  return fields.Has("attn_type_list") || fields.Has("linear_attn_alpha_factor");
+bool HasFixedDecays(const FamilyTraits& traits, const ConfigFields& fields) {
+  return traits.model_type == "minimax" || fields.Has("attn_type_list") ||
+         fields.Has("linear_attn_alpha_factor");
 }
 
 bool HasChannelDecays(const ConfigFields& fields) {
@@ -166,7 +167,7 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
     return facts;
   }
   if (HasChannelDecays(fields)) return GatedDeltaByChannel(hidden_size, fields, notes);
-  if (HasFixedDecays(fields)) return FixedDecays(hidden_size, fields, notes);
+  if (HasFixedDecays(traits, fields)) return FixedDecays(hidden_size, fields, notes);
   StateSpace& space = facts.space;
   Sizes sizes(fields);
   space.state_size =

@@ -26,9 +26,9 @@ struct StateSpaceFacts {
 // decay of each channel.
 bool HasChannelDecays(const ConfigFields& fields);
 
-// Returns whether the fields are those of MiniMax's linear attention, whose decays are fixed
+// Returns whether family or fields are those of MiniMax's linear attention, whose decays are fixed
 // numbers.
-bool HasFixedDecays(const ConfigFields& fields);
+bool HasFixedDecays(const FamilyTraits& traits, const ConfigFields& fields);
 
 // Reads the fields of one of three forms. It is a gated delta rule if `linear_num_value_heads` or
 // the fields of `HasChannelDecays` or `HasFixedDecays` are there; the dual form if a number or size

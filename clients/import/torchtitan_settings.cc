@@ -83,6 +83,9 @@ constexpr absl::string_view kOtherClasses[] = {
     "DataLoader",       "Tokenizer",     "Loss",         "Override",
 };
 
+// The beginning of the line by which an exported module is known (exports/torchtitan_plan_export).
+constexpr absl::string_view kExportedLine = "\"\"\"A plan of parplan for torchtitan ";
+
 template <typename List>
 bool IsIn(const List& list, absl::string_view name) {
   return std::find(std::begin(list), std::end(list), name) != std::end(list);
@@ -138,6 +141,7 @@ absl::StatusOr<TorchtitanSettings> TorchtitanSettings::Read(const NamedText& fil
     if (!is_toml) PARPLAN_RETURN_IF_ERROR(result.CheckOwner(setting));
     PARPLAN_RETURN_IF_ERROR(result.Take(setting, !function.empty()));
     if (!is_toml) result.NoteAlias(setting);
+    result.NoteSection(setting, is_toml);
     const absl::string_view owner = SplitLast(setting.path).first;
     if (is_toml) {
       const absl::string_view section = owner.substr(0, owner.find('.'));
@@ -149,7 +153,7 @@ absl::StatusOr<TorchtitanSettings> TorchtitanSettings::Read(const NamedText& fil
       unknown.emplace(owner);
     }
   }
-  PARPLAN_RETURN_IF_ERROR(result.CheckIsWhole());
+  PARPLAN_RETURN_IF_ERROR(result.CheckIsWhole(absl::StrContains(file.text, kExportedLine)));
   result.unknown_ = absl::StrJoin(unknown, ", ");
   PARPLAN_RETURN_IF_ERROR(result.CheckParallelismNames());
   return result;
@@ -314,17 +318,32 @@ absl::Status TorchtitanSettings::TakeRecomputationChoice(const LiteralSetting& s
                "chooses activation checkpointing by an expression; write the class itself");
 }
 
-absl::Status TorchtitanSettings::CheckIsWhole() const {
-  if (values_.empty() && recomputation_ == TorchtitanRecomputation::kDefault) {
-    return Fault("",
-                 "has no setting of parallelism, training or model; give the whole file, with the "
-                 "configuration that runs use");
+void TorchtitanSettings::NoteSection(const LiteralSetting& setting, bool is_toml) {
+  const absl::string_view path = setting.path;
+  const absl::string_view owner = SplitLast(path).first;
+  const auto is_section = [this](absl::string_view name) {
+    return !SectionOf(name).empty() || IsIn(kOtherSections, SplitLast(name).second);
+  };
+  if (is_toml) {
+    has_section_ = has_section_ || is_section(owner.substr(0, owner.find('.')));
+    return;
   }
+  has_section_ = has_section_ || is_section(owner) || IsOtherClass(path) ||
+                 (SectionOf(path) != "model" && !SectionOf(path).empty());
+}
+
+absl::Status TorchtitanSettings::CheckIsWhole(bool is_export) const {
+  const bool says_something = has_section_ || !values_.empty();
+  if (!says_something && recomputation_ == TorchtitanRecomputation::kDefault) {
+    return Fault("",
+                 "has no setting of torchtitan; give the whole file, with the configuration that "
+                 "runs use");
+  }
+  if (!is_export) return absl::OkStatus();
   // The names that an exported module gives values, in their order
   // (exports/torchtitan_plan_export).
-  if (!roots_.contains("RELEASE") || !roots_.contains("MODEL")) return absl::OkStatus();
-  for (const char* name :
-       {"PARALLELISM", "TRAINING", "ACTIVATION_CHECKPOINT", "COMPILE", "SCHEDULE"}) {
+  for (const char* name : {"RELEASE", "MODEL", "PARALLELISM", "TRAINING", "ACTIVATION_CHECKPOINT",
+                           "COMPILE", "SCHEDULE"}) {
     if (roots_.contains(name)) continue;
     return Fault(name,
                  "is missing: the module that parplan exported is not whole; export it again");

@@ -41,8 +41,8 @@ class TorchtitanSettings {
   // `function`; for a setting of parallelism or a batch size that is not literal; for settings with
   // two values, where the last one counts if `function` is named; for a recomputation that no plan
   // has, that differs from an earlier one, or that only some runs choose; for a file without
-  // settings, and an exported module whose end is missing; and, all in one message, for settings of
-  // parallelism that are not known.
+  // any section or class of torchtitan, and an exported module whose end is missing; and, all in
+  // one message, for settings of parallelism that are not known.
   static absl::StatusOr<TorchtitanSettings> Read(const NamedText& file, absl::string_view function);
 
   // Returns whether the setting is there with a literal value, also if it is null.
@@ -82,13 +82,16 @@ class TorchtitanSettings {
   absl::Status NoLiteral(int line, absl::string_view path) const;
   absl::Status SetRecomputation(TorchtitanRecomputation value, int line);
   absl::Status CheckParallelismNames() const;
-  // Refuses files without settings, and exported modules whose end is cut off.
-  absl::Status CheckIsWhole() const;
+  // Remembers whether a section or class of torchtitan was found, also one that is not kept.
+  void NoteSection(const LiteralSetting& setting, bool is_toml);
+  // Refuses files without settings of torchtitan, and exported modules whose end is cut off.
+  absl::Status CheckIsWhole(bool is_export) const;
   const nlohmann::json* Find(const std::string& path) const;
   void Remember(const std::string& path, absl::string_view rule);
 
   std::string file_name_;
   std::map<std::string, nlohmann::json> values_;
+  bool has_section_ = false;
   // First names of all paths in the file.
   std::set<std::string> roots_;
   // Variables of Python that stand for a section: `p` behind `p = config.parallelism`.

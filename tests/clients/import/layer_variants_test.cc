@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "clients/import/hugging_face.h"
 #include "tests/clients/import/hugging_face_cases.h"
@@ -47,9 +48,23 @@ TEST(LayerVariants, MiMoHasOtherHeadsInWindows) {
   EXPECT_THAT(import.notes, Contains(HasSubstr("v_head_dim 16: the layers have the parameters")));
   const v1::LayerDefinition& second = import.model.layer_definitions(2);
   EXPECT_EQ(second.layer_definition_id(), "decoder-2-groups-window");
-  EXPECT_EQ(second.attention_window(), 8);
+  // The token itself, and eight before it.
+  EXPECT_EQ(second.attention_window(), 9);
+  // As MiMoV2FlashConfig saves it.
+  const std::string saved = With(config.c_str(), R"({"sliding_window": 9})");
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport again, ImportConfigText(saved));
+  EXPECT_EQ(again.model.SerializeAsString(), import.model.SerializeAsString());
+  const std::string alone = With(config.c_str(), R"({"sliding_window_size": null})");
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport plain, ImportConfigText(alone));
+  EXPECT_EQ(plain.model.layer_definitions(2).attention_window(), 8);
   EXPECT_EQ(second.key_value_head_count(), 2);
   EXPECT_EQ(second.head_size(), 24);
+}
+
+// The class has values of 128 whatever the width of keys.
+TEST(LayerVariants, MiMoHasValuesOf128UnlessAFieldGivesThem) {
+  const std::string config = Four("mimo_v2_flash", R"({"head_dim": 192})");
+  EXPECT_EQ(ParametersOf(config), ParametersOf(With(config.c_str(), R"({"v_head_dim": 128})")));
 }
 
 // Heads of 48 and one group where there is no window, whose keys are the values.
@@ -73,6 +88,9 @@ TEST(LayerVariants, GemmaFourHasWiderHeadsWithoutWindows) {
                           "moe_intermediate_size": 32})");
   EXPECT_EQ(ParametersOf(mixed) - ParametersOf(config),
             4 * (2 * 3 * kWidth * 32 + 2 * kWidth + 4 * kWidth + 2));
+  // The class has no experts unless the switch is on.
+  const std::string off = With(mixed.c_str(), R"({"enable_moe_block": null})");
+  EXPECT_EQ(ParametersOf(off), ParametersOf(config));
   // The newer list of the same sizes.
   const std::string listed =
       With(config.c_str(), R"({"global_head_dim": null, "num_global_key_value_heads": null,
@@ -131,8 +149,30 @@ TEST(LayerVariants, ErrorsNameTheField) {
        "swa_num_key_value_heads: must divide the number of heads 4"},
       {"mimo_v2_flash", R"({"swa_num_attention_heads": 8})", "swa_num_attention_heads: must be"},
       {"mimo_v2_flash", R"({"swa_head_dim": 16777216})", "swa_head_dim: times the number of heads"},
+      {"mimo_v2_flash", R"({"v_head_dim": 16777216})", "v_head_dim: times the number of heads"},
+      {"mimo_v2_flash", R"({"swa_v_head_dim": 4194305})",
+       "swa_v_head_dim: times the number of heads must be at most 16777216"},
+      // Products of these sizes are 2^64 and 2^72.
+      {"mimo_v2_flash", R"({"hidden_size": 1048576, "num_attention_heads": 1048576,
+          "num_key_value_heads": 1048576, "swa_num_key_value_heads": 1048576,
+          "swa_num_attention_heads": 1048576, "head_dim": 16, "swa_head_dim": 16,
+          "v_head_dim": 8388624, "swa_v_head_dim": 8388624})",
+       "v_head_dim: times the number of heads"},
+      {"gemma4_text", R"({"hidden_size": 16777216, "head_dim": 1, "global_head_dim": 16777216,
+          "num_attention_heads": 16777216, "num_key_value_heads": 16777216,
+          "attention_k_eq_v": true})",
+       "global_head_dim: times the number of heads"},
       {"gemma4_text", R"({"num_kv_shared_layers": 4})",
        "num_kv_shared_layers: must be below the 4 layers"},
+      {"gemma4_text", R"({"num_kv_shared_layers": 3})",
+       "num_kv_shared_layers: 3 leaves no layer with a window that has keys"},
+      {"gemma3n_text", R"({"num_kv_shared_layers": 2, "layer_types": ["sliding_attention",
+          "sliding_attention", "full_attention", "sliding_attention"]})",
+       "num_kv_shared_layers: 2 leaves no layer without a window"},
+      {"mimo_v2_flash", R"({"layer_types": null, "hybrid_layer_pattern": [0, 1, 2, 0]})",
+       "hybrid_layer_pattern: must be 0 or 1 for each layer"},
+      {"minimax_text_01", R"({"layer_types": null, "attn_type_list": [0, 0, 2, 1]})",
+       "attn_type_list: must be 0 or 1 for each layer"},
       {"gemma4_text", R"({"attention_k_eq_v": true, "num_global_key_value_heads": 3})",
        "num_global_key_value_heads: must divide"},
       {"gemma4_text", R"({"per_layer_config": {"4": {"head_dim": 8}}})",
@@ -190,6 +230,42 @@ TEST(LayerVariants, RecurrentGemmaHasOpaqueRecurrences) {
   EXPECT_THAT(import.notes, Contains(HasSubstr("recurrences of 80 channels: their layers are")));
   EXPECT_THAT(ImportConfigText(With(config.c_str(), R"({"lru_width": 81})")).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("lru_width: must be a")));
+}
+
+// The rules are those of the classes of transformers: layers that read all tokens are the first and
+// every sixth of MiMo-V2, whose first layer is dense, and every second of MiniMax from the first;
+// RecurrentGemma's third of each three has attention, with a window of 2,048.
+TEST(LayerVariants, FamiliesHaveTheirRuleWithoutAList) {
+  const std::string mimo = Four("mimo_v2_flash",
+                                R"({"layer_types": null, "num_hidden_layers": 7, "v_head_dim": 24,
+          "n_routed_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 32,
+          "sliding_window": 16})");
+  const std::string mimo_lists =
+      With(mimo.c_str(), R"({"hybrid_layer_pattern": [0, 1, 1, 1, 1, 0, 1],
+                             "moe_layer_freq": [0, 1, 1, 1, 1, 1, 1]})");
+  const std::string minimax = Four("minimax", R"({"layer_types": null, "sliding_window": null,
+                          "num_local_experts": 2, "num_experts_per_tok": 1})");
+  const std::string minimax_lists = With(minimax.c_str(), R"({"layer_types": ["full_attention",
+      "linear_attention", "full_attention", "linear_attention"]})");
+  const std::string gemma =
+      Four("recurrent_gemma", R"({"layer_types": null, "sliding_window": null, "head_dim": 16,
+                                  "intermediate_size": 192})");
+  const std::string gemma_lists =
+      With(gemma.c_str(), R"({"block_types": ["recurrent", "recurrent", "attention"],
+                              "attention_window_size": 2048})");
+  const std::pair<std::string, std::string> pairs[] = {
+      {mimo, mimo_lists}, {minimax, minimax_lists}, {gemma, gemma_lists}};
+  for (const auto& [silent, listed] : pairs) {
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport by_rule, ImportConfigText(silent));
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport by_list, ImportConfigText(listed));
+    EXPECT_EQ(by_rule.model.SerializeAsString(), by_list.model.SerializeAsString()) << silent;
+  }
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(mimo));
+  EXPECT_EQ(LayersOf(import.model), ".WWWW:W");
+  // Files of MiniMax's own code have no such rule.
+  const std::string first = With(minimax.c_str(), R"({"model_type": "minimax_text_01"})");
+  EXPECT_THAT(ImportConfigText(first).status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                         HasSubstr("attn_type_list: is required")));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -108,6 +109,27 @@ TEST(ImportTorchtitanPlan, TakesTheDefaultsOfTheProgram) {
   EXPECT_EQ(import.plan, PlanOf(facts, UntiedModel()));
   EXPECT_THAT(import.notes,
               ElementsAre(HasSubstr("default is selective"), HasSubstr("every second linear map")));
+}
+
+// Sections that no plan has leave parallelism to the defaults; text without any is no file of
+// torchtitan. A module of people may have the names of an exported one.
+TEST(ImportTorchtitanPlan, TakesTheDefaultsOfFilesWithoutParallelism) {
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport expected,
+                       Read("run.toml", "[training]\nseq_len = 1024\n"));
+  const std::pair<const char*, const char*> files[] = {
+      {"run.toml", "[job]\ndescription = \"a run\"\n[optimizer]\nlr = 1e-4\n"},
+      {"run.py", "def run():\n    return Trainer.Config(optimizer=Optimizers.Config(lr=1e-4))\n"},
+      {"run.py", "RELEASE = \"2.1\"\nMODEL = dict(dim=512)\n"}};
+  for (const auto& [name, text] : files) {
+    ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, Read(name, text));
+    EXPECT_EQ(import.plan, expected.plan) << text;
+  }
+  for (const auto& [name, text] : std::vector<std::pair<const char*, const char*>>{
+           {"run.toml", ""}, {"run.toml", "[my_section]\nx = 1\n"}, {"run.py", "x = 1\n"}}) {
+    EXPECT_THAT(Read(name, text), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("has no setting of torchtitan")))
+        << text;
+  }
 }
 
 // Worked by hand from `_generate_llm_fqn_per_model_part`: 10 layers and one for either end are 12,
@@ -411,7 +433,7 @@ TEST(ImportTorchtitanPlan, RefusesAnExportedModuleThatIsCut) {
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("TRAINING: is missing: the module that parplan exported")));
   EXPECT_THAT(Read("run.py", ""), StatusIs(absl::StatusCode::kInvalidArgument,
-                                           HasSubstr("has no setting of parallelism")));
+                                           HasSubstr("has no setting of torchtitan")));
   ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, Read("run.py", text));
   EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), model));
 }
