@@ -64,7 +64,7 @@ absl::Status BlockMover::AddSends(const ReshardProgram& program, const Activatio
 
 absl::Status BlockMover::AddReceives(const ReshardProgram& program, const ActivationLayout& layout,
                                      const Array& to, const std::vector<int>& ranks,
-                                     std::vector<CollectiveCall>& calls,
+                                     Lifetime lifetime, std::vector<CollectiveCall>& calls,
                                      std::vector<Array>& arrived) {
   for (const Transfer& receive : program.receives) {
     const int64_t count = receive.block.row_count() * width_;
@@ -72,8 +72,9 @@ absl::Status BlockMover::AddReceives(const ReshardProgram& program, const Activa
     void* data = At(to, place.first);
     arrived.emplace_back();
     if (!place.is_dense()) {
-      PARPLAN_ASSIGN_OR_RETURN(arrived.back(),
-                               pool_.Take(ArrayUse::kTransient, Bytes::Of(count * element_size_)));
+      PARPLAN_ASSIGN_OR_RETURN(
+          arrived.back(),
+          pool_.Take(ArrayUse::kTransient, Bytes::Of(count * element_size_), lifetime));
       data = arrived.back().data();
     }
     calls.push_back({.operation = Operation::kReceive,
@@ -112,7 +113,9 @@ absl::Status BlockMover::Post(const ReshardProgram& program, const ActivationLay
                               Inbox& inbox) {
   inbox.rows = std::move(to);
   std::vector<CollectiveCall> calls;
-  PARPLAN_RETURN_IF_ERROR(AddReceives(program, layout, inbox.rows, ranks, calls, inbox.arrived));
+  // A receive may be posted a pass before it is taken.
+  PARPLAN_RETURN_IF_ERROR(
+      AddReceives(program, layout, inbox.rows, ranks, Lifetime::kLasting, calls, inbox.arrived));
   PARPLAN_ASSIGN_OR_RETURN(inbox.work, group.StartTogether(calls));
   return absl::OkStatus();
 }
@@ -174,7 +177,8 @@ absl::StatusOr<Array> BlockMover::Reshard(const ReshardProgram& program,
   std::vector<Array> leaving;
   std::vector<Array> arrived;
   PARPLAN_RETURN_IF_ERROR(AddSends(program, before, std::move(from), ranks, calls, leaving));
-  PARPLAN_RETURN_IF_ERROR(AddReceives(program, after, to, ranks, calls, arrived));
+  PARPLAN_RETURN_IF_ERROR(
+      AddReceives(program, after, to, ranks, Lifetime::kPassing, calls, arrived));
   PARPLAN_RETURN_IF_ERROR(group.RunTogether(calls));
   Unpack(program, after, arrived, to);
   return to;

@@ -102,9 +102,10 @@ class BlockMover {
   absl::Status AddSends(const ReshardProgram& program, const ActivationLayout& layout, Array from,
                         const std::vector<int>& ranks, std::vector<CollectiveCall>& calls,
                         std::vector<Array>& rows);
-  // Adds the receives of `program` into `to`. `arrived`: [receive] null if it is received in place.
+  // Adds the receives of `program` into `to`. `arrived`: [receive] null if it is received in place,
+  // else an array of `lifetime`.
   absl::Status AddReceives(const ReshardProgram& program, const ActivationLayout& layout,
-                           const Array& to, const std::vector<int>& ranks,
+                           const Array& to, const std::vector<int>& ranks, Lifetime lifetime,
                            std::vector<CollectiveCall>& calls, std::vector<Array>& arrived);
   // Copies what was not received in place to where it belongs.
   void Unpack(const ReshardProgram& program, const ActivationLayout& layout,

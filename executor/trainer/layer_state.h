@@ -68,7 +68,7 @@ class LayerState {
 
   // Starts to gather the parameters, if they are sharded and neither gathered nor being gathered;
   // it proceeds while other layers compute. `Parameters` comes before `Release` and the next step.
-  // Does nothing unless the tools' setting gathers ahead.
+  // Does nothing unless the tools' setting communicates ahead.
   absl::Status StartGather();
   // Returns all parameters of this rank [layout.size], valid until `Release`. Waits for those that
   // are being gathered; gathers them if they are sharded and that was not started.
@@ -98,7 +98,8 @@ class LayerState {
   absl::Status AddUpWith(Communicator& other, const ParameterTensor& tensor);
   // Makes the optimizer's step, counted from 1, and clears the gradients; it takes them as they
   // are, so `Synchronize` comes before, which is not checked. Gathers the parameters if only
-  // optimizer states or gradients are sharded; if it gathers ahead, `Parameters` waits for them.
+  // optimizer states or gradients are sharded; if it communicates ahead, that only starts, and
+  // `Parameters` waits for them.
   absl::Status Step(int64_t step);
 
   // Returns the state of each kind that the layer has, in the order of StateKind, to be read or

@@ -128,7 +128,8 @@ class RankTrainer::Stage {
       if (k > 0) PARPLAN_RETURN_IF_ERROR(layers_[k - 1]->StartGather(/*is_backward=*/true));
       PARPLAN_ASSIGN_OR_RETURN(dx, layers_[k]->Backward(trainer_.step_count_, micro_batch,
                                                         std::move(dx), trainer_.loss()));
-      PARPLAN_RETURN_IF_ERROR(trainer_.FinishScatterBefore(layers_[k]->state()));
+      PARPLAN_RETURN_IF_ERROR(trainer_.FinishScatter());
+      trainer_.scattering_ = &layers_[k]->state();
       if (is_last) {
         trainer_.Enter(TrainerPhase::kGradientSync, layer.layer_index);
         PARPLAN_RETURN_IF_ERROR(layers_[k]->state().StartSynchronize());
@@ -276,9 +277,9 @@ absl::Status RankTrainer::ConnectPeers() {
   return absl::OkStatus();
 }
 
-absl::Status RankTrainer::FinishScatterBefore(LayerState& layer) {
-  LayerState* const before = std::exchange(scattering_, &layer);
-  return before == nullptr ? absl::OkStatus() : before->FinishScatter();
+absl::Status RankTrainer::FinishScatter() {
+  LayerState* const layer = std::exchange(scattering_, nullptr);
+  return layer == nullptr ? absl::OkStatus() : layer->FinishScatter();
 }
 
 std::set<int> RankTrainer::UsedGroups() const {
@@ -328,6 +329,9 @@ absl::StatusOr<double> RankTrainer::Step() {
     }
     // `RankProgram::Create` has refused schedules that split backward passes.
     if (!pass.is_backward()) {
+      // A forward pass adds activations: no whole gradient is held beside them. The scattering has
+      // had the time until this pass's input came.
+      PARPLAN_RETURN_IF_ERROR(FinishScatter());
       PARPLAN_RETURN_IF_ERROR(stage.Forward(pass.micro_batch, std::move(input)));
       continue;
     }

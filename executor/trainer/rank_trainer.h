@@ -48,17 +48,18 @@ struct TrainerSetting {
   TrainerObserver* observer = nullptr;
   // Whether communication runs beside the passes. Sharded parameters are gathered one layer ahead,
   // and those of which only optimizer states or gradients are sharded while the next step begins;
-  // sharded gradients are scattered while the next layer's backward pass runs; messages between
-  // stages are received one pass ahead. A layer's parameters, its gradients and the input of the
-  // next pass are then held beside those in use. Results are the same to the last bit. `Create`
-  // also exchanges a message between the ranks of every pair that has messages in a step.
+  // sharded gradients are scattered while the next layer's backward pass runs, and until the next
+  // forward pass begins; messages between stages are received one pass ahead. A layer's parameters,
+  // its gradients and the input of the next pass are then held beside those in use. Results are the
+  // same to the last bit. `Create` also exchanges a message between the ranks of every pair that
+  // has messages in a step.
   bool communicates_ahead = false;
-  // Whether `Create` first runs the passes of one micro-batch, and an optimizer's step, of a trainer
-  // whose groups do nothing. GPUs need it: the first launch of a kernel loads it, and the first
-  // product or attention of a shape finds its algorithm and its workspace, which may wait for the
-  // whole device. While an operation waits there for another rank, and that for this rank's next
-  // one, it would never end. Takes as long as a step of one micro-batch and no more memory than
-  // training does.
+  // Whether `Create` first runs the passes of one micro-batch, and an optimizer's step, of a
+  // trainer whose groups do nothing. GPUs need it: the first launch of a kernel loads it, and the
+  // first product or attention of a shape finds its algorithm and its workspace, which may wait for
+  // the whole device. While an operation waits there for another rank, and that for this rank's
+  // next one, it would never end. Takes as long as a step of one micro-batch and no more memory
+  // than training does.
   bool rehearses = false;
 };
 
@@ -122,9 +123,9 @@ class RankTrainer {
   double* loss() const { return static_cast<double*>(loss_.data()); }
   // Exchanges a message between all ranks that exchange some during a step (BlockMover::Connect).
   absl::Status ConnectPeers();
-  // Finishes the scattering of the layer whose backward pass came before that of `layer`, if it is
-  // under way (LayerState::FinishScatter).
-  absl::Status FinishScatterBefore(LayerState& layer);
+  // Finishes the scattering of the layer of the latest backward pass, if it is under way
+  // (LayerState::FinishScatter).
+  absl::Status FinishScatter();
   absl::Status SynchronizeGradients();
   void Enter(TrainerPhase phase, int layer_index = -1) const {
     if (setting_.observer != nullptr) setting_.observer->Enter(phase, layer_index);
@@ -138,7 +139,8 @@ class RankTrainer {
   BlockMover mover_;
   std::vector<std::unique_ptr<Stage>> stages_;
   int64_t step_count_ = 0;
-  // The layer of the latest backward pass; null before the first.
+  // The layer of the latest backward pass; null before the first, and once its scattering has been
+  // finished.
   LayerState* scattering_ = nullptr;
   // During a step: this rank's part of its mean loss, one fp64 in device memory.
   Array loss_;

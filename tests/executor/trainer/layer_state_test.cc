@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/executor/trainer/plan_cases.h"
 #include "tests/executor/trainer/run_plan.h"
 #include "tests/planner/program/program_cases.h"
@@ -180,20 +181,29 @@ TEST(LayerState, ParametersAreGatheredOneLayerAhead) {
 }
 
 // Every scattering of gradients is awaited when that of the next layer has started, also from one
-// micro-batch to the next, but for the last of a step.
-TEST(LayerState, GradientsAreScatteredWhileTheNextLayerRuns) {
-  for (const char* const name : {"Dp2Zero2", "Dp2Zero3"}) {
-    SCOPED_TRACE(name);
-    const PlanCase c = PlanCaseNamed(name);
-    std::vector<RankCalls> seen;
-    RunWatched(c, When::kBetween, seen, /*step_count=*/1);
-    const auto layers = static_cast<int>(c.Model().layer_count());
-    const auto passes = static_cast<int>(c.plan.micro_batch_count);
-    constexpr auto kScatter = static_cast<int>(Operation::kReduceScatter);
-    for (const RankCalls& calls : seen) {
-      EXPECT_EQ(calls.pending_counts[kScatter], 0);
-      const std::map<int, int> expected = {{1, 1}, {2, passes * layers - 1}};
-      EXPECT_EQ(calls.waits[kScatter], expected);
+// backward pass to the next, but for those before a forward pass and the end of the step: that of
+// the layer that ran last is awaited alone there, so no forward pass holds a whole gradient.
+TEST(LayerState, GradientsAreScatteredUntilTheNextLayerRanOrAForwardPassBegins) {
+  for (const ShardingLevel level : {ShardingLevel::kGradients, ShardingLevel::kParameters}) {
+    for (const Schedule schedule : {Schedule::kOneForwardOneBackward, Schedule::kGpipe}) {
+      SCOPED_TRACE(absl::StrCat(static_cast<int>(level), " ", static_cast<int>(schedule)));
+      PlanCase c = PlanCaseNamed("Pp2Dp2");
+      c.plan.schedule = schedule;
+      for (StagePlan& stage : c.plan.stages) {
+        for (StageLayerRun& run : stage.layer_runs) run.strategy.sharding_level = level;
+      }
+      std::vector<RankCalls> seen;
+      RunWatched(c, When::kBetween, seen, /*step_count=*/1);
+      const auto layers = static_cast<int>(c.Model().layer_count()) / 2;
+      ASSERT_EQ(c.plan.micro_batch_count, 4);
+      constexpr auto kScatter = static_cast<int>(Operation::kReduceScatter);
+      for (size_t rank = 0; rank < seen.size(); ++rank) {
+        EXPECT_EQ(seen[rank].pending_counts[kScatter], 0);
+        // F F B F B F B B on the first stage, F B F B F B F B on the second; F F F F B B B B.
+        const int alone = schedule == Schedule::kGpipe ? 1 : rank < 2 ? 3 : 4;
+        const std::map<int, int> expected = {{1, alone}, {2, 4 * layers - alone}};
+        EXPECT_EQ(seen[rank].waits[kScatter], expected);
+      }
     }
   }
 }
