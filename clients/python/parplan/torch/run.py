@@ -21,10 +21,11 @@ from parplan.torch.parts import whole_of
 from parplan.torch.pipeline import Alone, Pipelined
 from parplan.torch.precision import dtype_of
 from parplan.torch.ranks import add_up, rank_count
-from parplan.torch.refusals import check_plan, check_release
+from parplan.torch.refusals import check_plan, check_release, check_spreads
 from parplan.torch.report import Windows
 from parplan.torch.spans import span
 from parplan.torch.spread import Spread
+from parplan.torch.tensor_parallel import splits_of
 from parplan.torch.updates import MakeOptimizer, MakeSchedule, Updates, clip
 
 
@@ -78,8 +79,10 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
                     plan.layers[-1].strategy.gradient_degree * plan.micro_batch_count)
     place = torch.device(device if device is not None else _default_device())
     check_release(plan, place)
+    splits = splits_of(model, tensor_plan)
+    check_spreads(plan, model, found, splits)
     grids = Grids(plan, place.type)
-    spread = Spread(plan, model, found, tensor_plan, grids, place, dtype, seed)
+    spread = Spread(plan, model, found, splits, grids, place, dtype, seed)
     updates = Updates(spread.named_parameters(), optimizer, schedule)
     windows = Windows(plan, place, report_to, window_steps)
     return Run(plan, spread, updates, windows, losses, max_gradient_norm, place)

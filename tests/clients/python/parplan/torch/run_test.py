@@ -317,6 +317,43 @@ def test_a_layer_without_a_tensor_plan_or_with_an_unknown_style_is_refused(tmp_p
         assert fields == ["layer 1"] * 2
 
 
+def convolve(model):
+    model[3].mixer = torch.nn.Conv1d(jobs.HIDDEN, jobs.HIDDEN, 3, padding=1)
+
+
+def empty_with_a_buffer(model):
+    model[3].to("meta").register_buffer("table", torch.empty(2, device="meta"))
+
+
+def empty_without_initializer(model):
+    model[3].gain = torch.nn.Parameter(torch.empty(2))
+    model[3].to("meta")
+
+
+def refuse_one_layer(change, tensor_plan, sequence_parallel):
+    """Returns what a rank says of layer 3, which the ranks of the last stage alone have."""
+    model = jobs.model_of("plain", 5)
+    if change is not None:
+        change(model)
+    split = Strategy(2, 1, sequence_parallel=sequence_parallel)
+    error = refusal([[split] * 2, [split] * 3], model=model,
+                    tensor_plan={**jobs.TENSOR_PLAN, **tensor_plan})
+    return error.metadata["field"], error.message
+
+
+def test_every_rank_refuses_a_layer_that_ranks_of_one_stage_have(tmp_path):
+    # A rank that went on would wait for the others, up to the time limit of its collectives.
+    cases = {"computes tokens from others": (convolve, {}, True),
+             "diagonal, which is not known": (None, {"3.up": "diagonal"}, False),
+             "only nn.Linear and nn.Embedding": (None, {"3.first_norm": "colwise"}, False),
+             "has buffers": (empty_with_a_buffer, {}, False),
+             "Block has no reset_parameters": (empty_without_initializer, {}, False)}
+    answers = jobs.run_ranks(4, tmp_path, refuse_one_layer, list(cases.values()))
+    for what, ranks in zip(cases, answers):
+        assert [field for field, _ in ranks] == ["layer 3"] * 4, what
+        assert all(what in message for _, message in ranks), (what, ranks)
+
+
 def test_attention_that_needs_a_mask_is_refused(lonely_rank, monkeypatch):
     monkeypatch.setattr(dist, "get_world_size", lambda *_: 2)
     model = jobs.model_of("llama", 4)
