@@ -2,6 +2,8 @@
 
 import copy
 import functools
+import os
+import warnings
 
 import pytest
 import signed_plans as plans
@@ -352,6 +354,44 @@ def test_every_rank_refuses_a_layer_that_ranks_of_one_stage_have(tmp_path):
     for what, ranks in zip(cases, answers):
         assert [field for field, _ in ranks] == ["layer 3"] * 4, what
         assert all(what in message for _, message in ranks), (what, ranks)
+
+
+class Listing(torch.optim.SGD):
+    """An optimizer with a state that no checkpoint has a form for."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        super().step()
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter]["seen"] = [1, 2]
+
+
+def save_a_list(folder):
+    """Returns whether this rank has an optimizer, what it warned of in each of two steps, and how
+    `save` ended."""
+    plain = Strategy(1, 1)
+    plan = jobs.plan_of(plans.model_of(4), [[plain] * 2, [plain] * 2], batch=4, micro_batch_count=2)
+    model = jobs.model_of("plain", 4)
+    for layer in (model[2], model[3]):
+        layer.requires_grad_(False)
+    run = parplan.torch.apply(plan, model, jobs.loss_fn, device="cpu", optimizer=Listing)
+    told = []
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            run.step(*jobs.batch_of(4))
+        told.append([str(one.message) for one in caught if "Run.save" in str(one.message)])
+    with pytest.raises(parplan.errors.SpecInvalid) as raised:
+        run.save(folder)
+    return len(run.optimizers), told, raised.value.metadata["field"], os.path.exists(folder)
+
+
+def test_every_rank_knows_after_one_step_that_a_state_is_not_stored(tmp_path):
+    [ranks] = jobs.run_ranks(2, tmp_path, save_a_list, [(str(tmp_path / "stored"),)])
+    assert [count for count, *_ in ranks] == [1, 0]
+    for _, (first, second), field, is_there in ranks:
+        assert len(first) == 1 and "Listing has the state seen" in first[0] and not second
+        assert field == "optimizer" and not is_there
 
 
 def test_attention_that_needs_a_mask_is_refused(lonely_rank, monkeypatch):
