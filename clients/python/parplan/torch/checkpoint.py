@@ -19,8 +19,9 @@ from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.state_dict_loader import load as load_state
 from torch.distributed.checkpoint.state_dict_saver import save as save_state
 
+from parplan.errors import Error, field_error
 from parplan.torch.parts import Cut, in_pieces
-from parplan.torch.ranks import rank_count
+from parplan.torch.ranks import gather_objects, rank_count
 from parplan.torch.updates import Updates
 
 # A job of one rank is what it assumes.
@@ -34,9 +35,13 @@ _Named = Iterable[tuple[str, nn.Parameter]]
 
 def save(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
          folder: str | os.PathLike[str]) -> None:
-    """Stores parameters, the tensors of the optimizer's states and the state of the schedule.
+    """Stores parameters, the optimizer's states (tensors and numbers) and the state of the schedule.
     `pieces` has the parameters that have some, by name. Every rank calls this. Raises SpecInvalid
-    if the schedule's state cannot be stored."""
+    on every rank, naming the optimizer or the schedule, if a rank has a state that is not stored;
+    nothing is written then."""
+    refusal = refusal_of_any(updates)
+    if refusal is not None:
+        raise refusal
     state: dict[str, Any] = {}
     for name, parameter in named:
         state[_PARAMETER + name] = in_pieces(parameter.detach(), pieces.get(name))
@@ -46,6 +51,16 @@ def save(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
     if text:
         state[_SCHEDULE] = torch.tensor(list(text.encode()), dtype=torch.uint8)
     save_state(state, checkpoint_id=str(folder), **_options(save_state))
+
+
+def refusal_of_any(updates: Updates) -> Error | None:
+    """Returns the error of the first rank whose optimizer or schedule has a state that is not
+    stored, None if there is none: the same on every rank, also on those without parameters, which
+    have no optimizer. Every rank calls this."""
+    for found in gather_objects(updates.why_unstored()):
+        if found is not None:
+            return field_error("SPEC_INVALID", *found)
+    return None
 
 
 def load(named: _Named, updates: Updates, pieces: Mapping[str, Cut],

@@ -47,20 +47,34 @@ def put_parameter(module: nn.Module, name: str, parameter: nn.Parameter) -> None
     module.get_submodule(place)._parameters[own] = parameter
 
 
-def initialize_layer(model: nn.Module, layer: nn.Module, index: int, seed: int,
-                     device: torch.device) -> None:
-    """Gives values to a layer if it is on the meta device: by the model's `_init_weights` if it is
-    one of transformers, else by `reset_parameters` of each module. Raises SpecInvalid naming the
-    layer for a module with parameters that has neither, for buffers, whose values are lost on the
-    meta device, and for a layer of which only a part is there."""
+def check_initializes(model: nn.Module, layer: nn.Module, index: int) -> bool:
+    """Returns whether a layer is on the meta device, and so gets values. Raises SpecInvalid naming
+    the layer for a module with parameters that nothing gives values to, for buffers, whose values
+    are lost on the meta device, and for a layer of which only a part is there."""
     tensors = [*layer.parameters(), *layer.buffers()]
     if not any(tensor.is_meta for tensor in tensors):
-        return
+        return False
     if not all(tensor.is_meta for tensor in tensors):
         raise refused(index, "a part of it is on the meta device and a part is not")
     if next(layer.buffers(), None) is not None:
         raise refused(index, "it has buffers, which have no values on the meta device; build the "
                       "model with values")
+    for module in layer.modules():
+        if (next(module.parameters(recurse=False), None) is not None
+                and getattr(model, "_init_weights", None) is None
+                and not callable(getattr(module, "reset_parameters", None))):
+            raise refused(index, f"{type(module).__name__} has no reset_parameters; build the "
+                          "model with values")
+    return True
+
+
+def initialize_layer(model: nn.Module, layer: nn.Module, index: int, seed: int,
+                     device: torch.device) -> None:
+    """Gives values to a layer if it is on the meta device: by the model's `_init_weights` if it is
+    one of transformers, else by `reset_parameters` of each module. Errors as for
+    `check_initializes`."""
+    if not check_initializes(model, layer, index):
+        return
     layer.to_empty(device=device)
     initializer: Any = getattr(model, "_init_weights", None)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -73,11 +87,9 @@ def initialize_layer(model: nn.Module, layer: nn.Module, index: int, seed: int,
                 module.reset_parameters()
             elif initializer is not None:
                 initializer(module)
-            elif callable(reset := getattr(module, "reset_parameters", None)):
-                reset()
             else:
-                raise refused(index, f"{type(module).__name__} has no reset_parameters; build the "
-                              "model with values")
+                reset: Any = module.reset_parameters
+                reset()
 
 
 def place_positions(layers: Sequence[nn.Module], device: torch.device) -> None:

@@ -33,12 +33,10 @@ def local_blocks(layer: nn.Module) -> list[nn.Module]:
             if any(is_transposed(child) for child in module.children())]
 
 
-def split_block(index: int, layer: nn.Module, block: nn.Module, styles: Mapping[int, str],
-                mesh: DeviceMesh, by_tokens: bool) -> set[nn.Parameter]:
-    """Splits the matrices of a block over `mesh`. `styles` has those of its modules, by id. With
-    `by_tokens` the block gets and returns its rank's share of the tokens. Returns the parameters of
-    which each rank has a summand of the gradient. Raises SpecInvalid naming the layer if the block
-    cannot be split."""
+def check_block(index: int, layer: nn.Module, block: nn.Module, styles: Mapping[int, str],
+                degree: int) -> list[nn.Module]:
+    """Returns the modules of a block that have parameters. Raises SpecInvalid naming the layer if
+    `degree` ranks cannot split the block; `styles` as for `split_block`. Needs no ranks."""
     if block is (layer.layer if isinstance(layer, Wrapper) else layer):
         raise refused(index, "Conv1D outside of a block that only gives its input to matrices is "
                       "not split")
@@ -49,6 +47,18 @@ def split_block(index: int, layer: nn.Module, block: nn.Module, styles: Mapping[
         raise refused(index, f"{type(block).__name__} is to be split, and the model's "
                       f"tensor-parallel plan says {', '.join(sorted(found))} for its modules; "
                       f"known are {', '.join(sorted({*_COLUMNS, *_ROWS}))}, the last one by rows")
+    for module in given:
+        _cuts(index, module, styles[id(module)], degree)
+    return given
+
+
+def split_block(index: int, layer: nn.Module, block: nn.Module, styles: Mapping[int, str],
+                mesh: DeviceMesh, by_tokens: bool) -> set[nn.Parameter]:
+    """Splits the matrices of a block over `mesh`. `styles` has those of its modules, by id. With
+    `by_tokens` the block gets and returns its rank's share of the tokens. Returns the parameters of
+    which each rank has a summand of the gradient. Raises SpecInvalid naming the layer if the block
+    cannot be split."""
+    given = check_block(index, layer, block, styles, mesh.size())
     places: list[tuple[nn.Module, str, Swap]] = []
     partial: set[nn.Parameter] = set()
     for module in given:

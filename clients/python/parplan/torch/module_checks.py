@@ -123,24 +123,40 @@ def _dropout(module: nn.Module, shares: Shares) -> str:
     return ""
 
 
+# Recurrent modules and cells, pools, and modules that take windows apart or put them together.
+_MIXING = (nn.RNNBase, nn.RNNCellBase, nn.Unfold, nn.Fold, nn.FractionalMaxPool2d,
+           nn.FractionalMaxPool3d, *(getattr(nn.modules.pooling, name) for name in (
+               "_AvgPoolNd", "_MaxPoolNd", "_LPPoolNd", "_MaxUnpoolNd", "_AdaptiveAvgPoolNd",
+               "_AdaptiveMaxPoolNd")))
+# The attribute by which a module says whether it, with the modules in it, mixes tokens.
+_MIXES = "mixes_tokens"
+
+
 def mixes_tokens(module: nn.Module) -> bool:
-    """Returns whether a module of PyTorch that is no attention computes a token from others."""
-    pools = (nn.modules.pooling._AvgPoolNd, nn.modules.pooling._MaxPoolNd,
-             nn.modules.pooling._AdaptiveAvgPoolNd, nn.modules.pooling._AdaptiveMaxPoolNd)
+    """Returns whether a module of PyTorch that is no attention can compute a token from others.
+    Which dimension it gets the tokens in is not known here: a convolution over the hidden dimension
+    mixes none, and says so by an attribute `mixes_tokens` that is False."""
+    said = getattr(module, _MIXES, None)
+    if isinstance(said, bool):
+        return said
     if isinstance(module, nn.modules.conv._ConvNd):
         return any(size > 1 for size in module.kernel_size)
-    return isinstance(module, (nn.RNNBase, *pools))
+    return isinstance(module, _MIXING)
 
 
 def check_mixing(index: int, modules: Iterable[nn.Module], names: Mapping[int, str],
                  how: str) -> None:
     """Raises SpecInvalid naming the layer and the first of its `modules` that mixes tokens, of
-    which ranks have parts by `how`."""
-    for module in modules:
-        if mixes_tokens(module):
+    which ranks have parts by `how`. One that says that it does not speaks for those in it."""
+    given = list(modules)
+    without = {id(inner) for module in given if getattr(module, _MIXES, None) is False
+               for inner in module.modules()}
+    for module in given:
+        if id(module) not in without and mixes_tokens(module):
             raise refused(index, f"{name_of(module, names)} computes tokens from others of their "
                           f"sample, of which a rank has a part, and only attention exchanges them; "
-                          f"plan the layer without {how} parallelism")
+                          f"plan the layer without {how} parallelism, or set its attribute "
+                          f"{_MIXES} to False if it works within single tokens")
 
 
 def check_rotations(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,

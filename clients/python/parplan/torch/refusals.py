@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import nn
@@ -10,13 +10,15 @@ from torch import nn
 from parplan.plan import Plan
 from parplan.strategy import ContextKind, Recompute, Strategy
 from parplan.torch.data_parallel import is_sharded
-from parplan.torch.experts import check_experts, experts_of
+from parplan.torch.experts import check_experts, experts_of, tensor_cuts
+from parplan.torch.initialize import check_initializes
 from parplan.torch.layers import check_count, refused
 from parplan.torch.module_checks import (Shares, check_mixing, check_modules, check_parameters,
                                          check_rotations, module_names, name_of)
 from parplan.torch.precision import parameter_type
 from parplan.torch.recompute import check_policy
 from parplan.torch.stage import can_leave_out_parameters
+from parplan.torch.tensor_parallel import check_split, expert_styles
 from parplan.torch.ties import check_tied
 
 
@@ -82,6 +84,25 @@ def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
                 raise refused(layer.index, f"{name_of(module, names)} computes attention by {way}, "
                               "which is not causal without a mask; load the model with "
                               "attn_implementation=\"sdpa\"")
+
+
+def check_spreads(plan: Plan, model: nn.Module, layers: Sequence[nn.Module],
+                  splits: Mapping[str, str]) -> None:
+    """Raises SpecInvalid naming the first layer that cannot be split as `splits` says, a
+    tensor-parallel plan by names of styles, or that is on the meta device and gets no values. Every
+    rank asks for all layers: if a rank asked for its own alone, those of other stages would go on
+    and wait for it. `layers` were checked by `check_plan`."""
+    names = module_names(model)
+    for layer in plan.layers:
+        strategy, module = layer.strategy, layers[layer.index]
+        check_initializes(model, module, layer.index)
+        if strategy.tensor_parallel_degree == 1:
+            continue
+        experts = experts_of(module)
+        if experts is not None and plan.definition(layer.index).expert_count > 0:
+            tensor_cuts(layer.index, experts, expert_styles(names[id(experts)], experts, splits),
+                        strategy.tensor_parallel_degree)
+        check_split(layer.index, module, names, strategy, splits)
 
 
 def check_release(plan: Plan, device: torch.device) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,10 +22,11 @@ from parplan.torch.parts import whole_of
 from parplan.torch.pipeline import Alone, Pipelined
 from parplan.torch.precision import dtype_of
 from parplan.torch.ranks import add_up, rank_count
-from parplan.torch.refusals import check_plan, check_release
+from parplan.torch.refusals import check_plan, check_release, check_spreads
 from parplan.torch.report import Windows
 from parplan.torch.spans import span
 from parplan.torch.spread import Spread
+from parplan.torch.tensor_parallel import splits_of
 from parplan.torch.updates import MakeOptimizer, MakeSchedule, Updates, clip
 
 
@@ -78,11 +80,14 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
                     plan.layers[-1].strategy.gradient_degree * plan.micro_batch_count)
     place = torch.device(device if device is not None else _default_device())
     check_release(plan, place)
+    splits = splits_of(model, tensor_plan)
+    check_spreads(plan, model, found, splits)
     grids = Grids(plan, place.type)
-    spread = Spread(plan, model, found, tensor_plan, grids, place, dtype, seed)
+    spread = Spread(plan, model, found, splits, grids, place, dtype, seed)
     updates = Updates(spread.named_parameters(), optimizer, schedule)
     windows = Windows(plan, place, report_to, window_steps)
-    return Run(plan, spread, updates, windows, losses, max_gradient_norm, place)
+    return Run(plan, spread, updates, windows, losses, max_gradient_norm, place,
+               optimizer is not None)
 
 
 class Run:
@@ -91,7 +96,8 @@ class Run:
 
     def __init__(self, plan: Plan, spread: Spread, updates: Updates, windows: Windows,
                  losses: Losses, max_gradient_norm: float | None,
-                 device: torch.device) -> None:
+                 device: torch.device, has_optimizer: bool) -> None:
+        """`has_optimizer` is whether `apply` got one; a rank without parameters makes none."""
         self.plan = plan
         self._spread, self._updates, self._windows = spread, updates, windows
         self._device = device
@@ -102,6 +108,8 @@ class Run:
         self._head = plan.layers[-1].strategy
         self._losses = losses
         self._is_first_step = True
+        # Whether it was asked if the states that the first step made can be stored.
+        self._knows_states = not has_optimizer
 
     def __enter__(self) -> Run:
         return self
@@ -123,8 +131,8 @@ class Run:
         """Trains one step and returns the mean loss, the same on every rank. `inputs` and
         `targets` are those of the whole global batch; a rank uses its own samples of them, the
         numbers of targets that count of all of them, and nothing if it has neither the first nor
-        the last layer. Raises SpecInvalid if they have another
-        number of samples or tokens than the plan."""
+        the last layer. Raises SpecInvalid if they have another number of samples or tokens than the
+        plan. The first step warns if `save` will refuse the states that it made."""
         self._check(inputs, targets)
         self._windows.begin_step()
         if self._passes is None:
@@ -145,6 +153,8 @@ class Run:
                 clip(self._parameters, self._spread.copies_of, self._max_gradient_norm,
                      self._device)
             self._updates.step(total)
+        if not self._knows_states:
+            self._warn_of_states()
         self._windows.end_step()
         return total
 
@@ -167,8 +177,8 @@ class Run:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Stores parameters and the states of optimizer and schedule in a folder that all ranks
-        reach. Every rank calls this. Raises SpecInvalid if the schedule's state cannot be stored.
-        """
+        reach. Every rank calls this. Raises SpecInvalid on every rank, and writes nothing, if the
+        optimizer or schedule of one has a state that is not stored; `step` warned of it."""
         checkpoint.save(self.named_parameters(), self._updates, self._spread.pieces, folder)
 
     def load(self, folder: str | os.PathLike[str]) -> None:
@@ -187,6 +197,16 @@ class Run:
             return Alone(self._spread.stages, self._losses.of_part)
         return Pipelined(self.plan, self._spread.stages, self._spread.grids, self._losses.of_part,
                          self._device, self._spread.activation_type, sample)
+
+    def _warn_of_states(self) -> None:
+        """Warns on every rank if `save` will refuse what a rank's optimizer or schedule has, while
+        little was trained. A job that saves nothing goes on."""
+        self._knows_states = True
+        if type(torch.empty(0)) is not torch.Tensor:
+            return  # Tensors without contents are not gathered.
+        refusal = checkpoint.refusal_of_any(self._updates)
+        if refusal is not None:
+            warnings.warn(f"Run.save will refuse to store this job: {refusal.message}", stacklevel=3)
 
     def _total(self, losses: list[torch.Tensor]) -> torch.Tensor:
         """Returns the loss of the step on every rank."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -25,8 +24,7 @@ from parplan.torch.pipeline import layout_after
 from parplan.torch.ranks import this_rank
 from parplan.torch.recompute import contexts_of
 from parplan.torch.stage import Layer, Stage
-from parplan.torch.tensor_parallel import (expert_styles, named_styles, pieces_of_parameters,
-                                           split_layer, tensor_plan_of)
+from parplan.torch.tensor_parallel import expert_styles, pieces_of_parameters, split_layer
 from parplan.torch.ties import Ties, shared_names, tie_within
 
 _TABLES = ("LAYER_KIND_EMBEDDING", "LAYER_KIND_PATCH_EMBEDDING", "LAYER_KIND_HEAD")
@@ -36,18 +34,17 @@ class Spread:
     """See the head of the file. Made by all ranks at the same time."""
 
     def __init__(self, plan: Plan, model: nn.Module, layers: Sequence[nn.Module],
-                 tensor_plan: Mapping[str, Any] | None, grids: Grids, device: torch.device,
+                 splits: Mapping[str, str], grids: Grids, device: torch.device,
                  dtype: torch.dtype | None, seed: int) -> None:
-        """`layers` were checked (refusals.py). With `dtype` parameters become those of 32 bits.
-        Raises SpecInvalid naming the layer for what the model's tensor-parallel plan does not
-        split."""
+        """`layers` were checked (refusals.py), so what is raised here for a layer of this rank was
+        raised there on all ranks. `splits` is the tensor-parallel plan by names of styles. With
+        `dtype` parameters become those of 32 bits."""
         self.grids = grids
         self.rank = this_rank()
         self._plan, self._model, self._device, self._dtype = plan, model, device, dtype
         self._seed = seed
         self._program = plan.rank(self.rank)
-        self._splits = (tensor_plan_of(model) if tensor_plan is None
-                        else named_styles(tensor_plan))
+        self._splits = splits
         self._modules = dict(model.named_modules())
         self._module_names = {id(module): name for name, module in self._modules.items()}
         self.pieces = pieces_of_parameters(self._modules, self._splits)

@@ -13,6 +13,7 @@ every rank. Entries may also name parameters of stacked experts.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -29,8 +30,8 @@ from parplan.errors import field_error
 from parplan.strategy import Strategy
 from parplan.torch.experts import experts_of
 from parplan.torch.layers import Wrapper, refused
-from parplan.torch.local_blocks import local_blocks, pieces_of, split_block
-from parplan.torch.module_checks import check_mixing
+from parplan.torch.local_blocks import check_block, local_blocks, pieces_of, split_block
+from parplan.torch.module_checks import check_mixing, name_of
 from parplan.torch.parts import Cut
 from parplan.torch.stacked_experts import STYLES, StackedExperts, has_stacked_experts
 from parplan.torch.tables import can_share_rows, share_rows
@@ -81,6 +82,11 @@ def tensor_plan_of(model: nn.Module) -> dict[str, str]:
     prefix = getattr(model, "base_model_prefix", "")
     base = getattr(getattr(model, "config", None), "base_model_tp_plan", None) or {}
     return {**{f"{prefix}.{name}": style for name, style in base.items()}, **found}
+
+
+def splits_of(model: nn.Module, tensor_plan: Mapping[str, Any] | None) -> dict[str, str]:
+    """Returns the plan that is given by names of styles; the model's own if it is None."""
+    return tensor_plan_of(model) if tensor_plan is None else named_styles(tensor_plan)
 
 
 def named_styles(plan: Mapping[str, Any]) -> dict[str, str]:
@@ -143,34 +149,55 @@ def expert_styles(name: str, experts: nn.Module, plan: Mapping[str, str]) -> dic
     return {own[one]: style for one, style in styles_of(own, plan).items()}
 
 
-def split_layer(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,
-                plan: Mapping[str, str], mesh: DeviceMesh) -> set[nn.Parameter]:
-    """Splits a layer over `mesh`. `names` has the name within the model for the id of a module.
-    Returns the parameters that are whole on every rank while each rank only has a part of their
-    gradient, which is to be added up over `mesh`. Raises SpecInvalid naming the layer if the plan
-    does not say how to split it."""
+@dataclasses.dataclass(frozen=True)
+class _Split:
+    """How a layer is split, as the model's plan says."""
+    # The modules that DTensor splits, and those beside them, by their names within the model.
+    modules: dict[str, nn.Module]
+    # Styles of some of `modules`.
+    styles: dict[str, str]
+    # Modules that are split in another way: experts and `transposed`.
+    elsewhere: set[nn.Module]
+    # Blocks of local_blocks.py, and the styles of all modules by their id.
+    transposed: list[nn.Module]
+    style_of: dict[int, str]
+    # Modules whose children are split by columns.
+    blocks: list[nn.Module]
+    # Tables of embeddings that are whole on every rank.
+    whole_tables: list[nn.Module]
+
+
+def check_split(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,
+                plan: Mapping[str, str]) -> None:
+    """Raises what `split_layer` raises, for a layer of any rank. Changes nothing and needs no
+    ranks."""
+    _split_of(index, layer, names, strategy, plan)
+
+
+def _split_of(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,
+              plan: Mapping[str, str]) -> _Split:
     modules = {names[id(module)]: module for module in layer.modules() if id(module) in names}
     styles = styles_of(modules, plan)
+    style_of = {id(modules[name]): style for name, style in styles.items()}
     experts = experts_of(layer)
     spread = set(experts.modules()) if experts is not None else set()
     transposed = local_blocks(layer)
-    partial: set[nn.Parameter] = set()
     for block in transposed:
-        own = {id(modules[name]): style for name, style in styles.items()}
-        partial |= split_block(index, layer, block, own, mesh, strategy.sequence_parallel)
-    # Experts were split before.
+        check_block(index, layer, block, style_of, strategy.tensor_parallel_degree)
+    # Experts are split before.
     elsewhere = spread.union(*(block.modules() for block in transposed))
     modules = {name: module for name, module in modules.items() if module not in elsewhere}
     styles = {name: style for name, style in styles.items() if name in modules}
     tables = [module for module in modules.values() if isinstance(module, nn.Embedding)]
     largest = max(tables, key=lambda one: one.num_embeddings, default=None)
+    whole_tables: list[nn.Module] = []
     for name, module in modules.items():
         if name in styles or not isinstance(module, nn.Embedding):
             continue
         if module is largest:
             styles[name] = "embedding_rowwise"
-        elif strategy.sequence_parallel:
-            module.register_forward_hook(_OwnTokens(mesh))
+        else:
+            whole_tables.append(module)
     if not styles and not transposed:
         raise refused(index, "no entry of the model's tensor-parallel plan names a module of "
                       "it; give one as `tensor_plan`")
@@ -178,20 +205,42 @@ def split_layer(index: int, layer: nn.Module, names: Mapping[int, str], strategy
         if style not in _KNOWN:
             raise refused(index, f"{name} is to be split by {style}, which is not known; the "
                           f"known ones are {', '.join(sorted(_KNOWN))}")
+        if style not in _PARTIAL and not isinstance(modules[name], (nn.Linear, nn.Embedding)):
+            raise refused(index, f"{name_of(modules[name], names)} is to be split by {style}, and "
+                          "only nn.Linear and nn.Embedding are; leave it out of `tensor_plan`")
     _check_sequence_parallel(index, strategy, styles, modules)
-    split = _split_parameters(modules, styles)
-    split |= {id(parameter) for module in elsewhere for parameter in module.parameters()}
     blocks = _blocks(layer, modules, styles)
-    inside = {id(module) for block in blocks for module in block.modules()}
     if strategy.sequence_parallel:
         # Blocks have all tokens.
+        inside = {id(module) for block in blocks for module in block.modules()}
         check_mixing(index, [one for one in layer.modules()
                              if id(one) not in inside and one not in elsewhere], names, "sequence")
-    partial |= _partial_parameters(layer, modules, styles, split, blocks, strategy)
-    for block in blocks:
+    return _Split(modules, styles, elsewhere, transposed, style_of, blocks, whole_tables)
+
+
+def split_layer(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,
+                plan: Mapping[str, str], mesh: DeviceMesh) -> set[nn.Parameter]:
+    """Splits a layer over `mesh`. `names` has the name within the model for the id of a module.
+    Returns the parameters that are whole on every rank while each rank only has a part of their
+    gradient, which is to be added up over `mesh`. Raises SpecInvalid naming the layer if the plan
+    does not say how to split it."""
+    found = _split_of(index, layer, names, strategy, plan)
+    modules, styles = found.modules, found.styles
+    partial: set[nn.Parameter] = set()
+    for block in found.transposed:
+        partial |= split_block(index, layer, block, found.style_of, mesh,
+                               strategy.sequence_parallel)
+    if strategy.sequence_parallel:
+        for module in found.whole_tables:
+            module.register_forward_hook(_OwnTokens(mesh))
+    split = _split_parameters(modules, styles)
+    split |= {id(parameter) for module in found.elsewhere for parameter in module.parameters()}
+    partial |= _partial_parameters(layer, modules, styles, split, found.blocks, strategy)
+    for block in found.blocks:
         block.register_forward_pre_hook(_Entry(index, names.get(id(block), type(block).__name__),
                                                mesh, strategy.sequence_parallel),
                                         with_kwargs=True)
+    inside = {id(module) for block in found.blocks for module in block.modules()}
     for name, style in styles.items():
         module = modules[name]
         if style in _EMBEDDING and can_share_rows(module, mesh.size()):

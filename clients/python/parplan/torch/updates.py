@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor, Replicate
 
-from parplan.errors import field_error
+from parplan.errors import SpecInvalid, field_error
 from parplan.torch.parts import local_of
 from parplan.torch.ranks import add_up
 
@@ -98,6 +98,15 @@ class Updates:
                                       f"type {type(value).__name__}; stored are tensors and numbers")
         return found
 
+    def why_unstored(self) -> tuple[str, str] | None:
+        """Returns the field and the message of what `states` or `schedule_text` raises, or None."""
+        try:
+            self.states()
+            self.schedule_text()
+        except SpecInvalid as error:
+            return error.metadata["field"], error.metadata["rule"]
+        return None
+
     def make_states(self, stored: Callable[[str], dict[str, tuple[Sequence[int], torch.dtype]]]
                     ) -> dict[str, torch.Tensor]:
         """Makes states, as `states` returns them, for what `stored` has of a parameter: the whole
@@ -105,9 +114,11 @@ class Updates:
         found: dict[str, torch.Tensor] = {}
         if self.optimizer is None:
             return found
-        # Counts of steps are where the optimizer's own would be.
+        # Counts of steps are where the optimizer's own would be. ASGD has its numbers beside the
+        # parameter always.
         on_device = {id(part) for group in self.optimizer.param_groups for part in group["params"]
-                     if group.get("capturable") or group.get("fused")}
+                     if group.get("capturable") or group.get("fused")
+                     or isinstance(self.optimizer, torch.optim.ASGD)}
         for (name, parameter), part in zip(self._named, self._parts):
             for key, (shape, dtype) in stored(name).items():
                 if tuple(shape) == tuple(parameter.shape):

@@ -9,7 +9,7 @@ import parplan.torch
 from parplan.errors import SpecInvalid
 from parplan.strategy import ContextKind, Recompute, Strategy
 from parplan.torch.refusals import check_plan
-from parplan.torch.tensor_parallel import split_layer
+from parplan.torch.tensor_parallel import check_split, split_layer
 
 
 def plan_with(strategy, kind="plain", micro_batches=1, layer_count=4):
@@ -172,7 +172,9 @@ RING = Strategy(1, 1, context_parallel_degree=2)
 @pytest.mark.parametrize(("mixer", "mixes"), [
     (nn.Conv1d(jobs.HIDDEN, jobs.HIDDEN, 3, padding=1), True),
     (nn.Conv1d(jobs.HIDDEN, jobs.HIDDEN, 1), False), (nn.AvgPool1d(2), True),
-    (nn.LSTM(jobs.HIDDEN, jobs.HIDDEN), True)])
+    (nn.LSTM(jobs.HIDDEN, jobs.HIDDEN), True), (nn.GRUCell(jobs.HIDDEN, jobs.HIDDEN), True),
+    (nn.LPPool1d(2, 2), True), (nn.FractionalMaxPool2d(2, output_size=2), True),
+    (nn.MaxUnpool1d(2), True), (nn.Unfold(2), True), (nn.Fold(4, 2), True)])
 def test_modules_that_mix_tokens_are_refused_where_ranks_have_parts_of_them(mixer, mixes):
     model = jobs.model_of("plain", 4)
     model[2].mixer = mixer
@@ -190,3 +192,35 @@ def test_modules_that_mix_tokens_are_refused_where_ranks_have_parts_of_them(mixe
                     None)
     assert raised.value.metadata["field"] == "layer 2" and "2.mixer" in raised.value.message
     assert "without sequence parallelism" in raised.value.message
+
+
+class FeatureConvolution(nn.Module):
+    """A convolution over the hidden dimension of each token."""
+    mixes_tokens = False
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv1d(1, 1, 3, padding=1)
+
+    def forward(self, x):
+        return self.convolution(x.flatten(0, 1).unsqueeze(1)).view_as(x)
+
+
+class Shifted(nn.Module):
+    """A module whose class does not show that it mixes tokens."""
+    mixes_tokens = True
+
+
+def test_a_module_says_whether_it_mixes_tokens():
+    model = jobs.model_of("plain", 4)
+    names = {id(module): name for name, module in model.named_modules()}
+    model[2].mixer = FeatureConvolution()
+    model[1].mixer = nn.AvgPool1d(2)
+    vars(model[1].mixer)["mixes_tokens"] = False
+    assert is_allowed(model, RING)
+    check_split(2, model[2], names, Strategy(2, 1, sequence_parallel=True), jobs.TENSOR_PLAN)
+    model[2].mixer = nn.Sequential(FeatureConvolution(), nn.Conv1d(1, 1, 3))
+    error = refusal(model, RING)
+    assert "2.mixer.1" in error.message and "mixes_tokens to False" in error.message
+    model[2].mixer = Shifted()
+    assert "2.mixer" in refusal(model, RING).message

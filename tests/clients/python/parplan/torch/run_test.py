@@ -2,6 +2,8 @@
 
 import copy
 import functools
+import os
+import warnings
 
 import pytest
 import signed_plans as plans
@@ -315,6 +317,81 @@ def test_a_layer_without_a_tensor_plan_or_with_an_unknown_style_is_refused(tmp_p
     cases = [({},), ({"*.up": "diagonal"},)]
     for fields in jobs.run_ranks(2, tmp_path, refuse_on_ranks, cases):
         assert fields == ["layer 1"] * 2
+
+
+def convolve(model):
+    model[3].mixer = torch.nn.Conv1d(jobs.HIDDEN, jobs.HIDDEN, 3, padding=1)
+
+
+def empty_with_a_buffer(model):
+    model[3].to("meta").register_buffer("table", torch.empty(2, device="meta"))
+
+
+def empty_without_initializer(model):
+    model[3].gain = torch.nn.Parameter(torch.empty(2))
+    model[3].to("meta")
+
+
+def refuse_one_layer(change, tensor_plan, sequence_parallel):
+    """Returns what a rank says of layer 3, which the ranks of the last stage alone have."""
+    model = jobs.model_of("plain", 5)
+    if change is not None:
+        change(model)
+    split = Strategy(2, 1, sequence_parallel=sequence_parallel)
+    error = refusal([[split] * 2, [split] * 3], model=model,
+                    tensor_plan={**jobs.TENSOR_PLAN, **tensor_plan})
+    return error.metadata["field"], error.message
+
+
+def test_every_rank_refuses_a_layer_that_ranks_of_one_stage_have(tmp_path):
+    # A rank that went on would wait for the others, up to the time limit of its collectives.
+    cases = {"computes tokens from others": (convolve, {}, True),
+             "diagonal, which is not known": (None, {"3.up": "diagonal"}, False),
+             "only nn.Linear and nn.Embedding": (None, {"3.first_norm": "colwise"}, False),
+             "has buffers": (empty_with_a_buffer, {}, False),
+             "Block has no reset_parameters": (empty_without_initializer, {}, False)}
+    answers = jobs.run_ranks(4, tmp_path, refuse_one_layer, list(cases.values()))
+    for what, ranks in zip(cases, answers):
+        assert [field for field, _ in ranks] == ["layer 3"] * 4, what
+        assert all(what in message for _, message in ranks), (what, ranks)
+
+
+class Listing(torch.optim.SGD):
+    """An optimizer with a state that no checkpoint has a form for."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        super().step()
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter]["seen"] = [1, 2]
+
+
+def save_a_list(folder):
+    """Returns whether this rank has an optimizer, what it warned of in each of two steps, and how
+    `save` ended."""
+    plain = Strategy(1, 1)
+    plan = jobs.plan_of(plans.model_of(4), [[plain] * 2, [plain] * 2], batch=4, micro_batch_count=2)
+    model = jobs.model_of("plain", 4)
+    for layer in (model[2], model[3]):
+        layer.requires_grad_(False)
+    run = parplan.torch.apply(plan, model, jobs.loss_fn, device="cpu", optimizer=Listing)
+    told = []
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            run.step(*jobs.batch_of(4))
+        told.append([str(one.message) for one in caught if "Run.save" in str(one.message)])
+    with pytest.raises(parplan.errors.SpecInvalid) as raised:
+        run.save(folder)
+    return len(run.optimizers), told, raised.value.metadata["field"], os.path.exists(folder)
+
+
+def test_every_rank_knows_after_one_step_that_a_state_is_not_stored(tmp_path):
+    [ranks] = jobs.run_ranks(2, tmp_path, save_a_list, [(str(tmp_path / "stored"),)])
+    assert [count for count, *_ in ranks] == [1, 0]
+    for _, (first, second), field, is_there in ranks:
+        assert len(first) == 1 and "Listing has the state seen" in first[0] and not second
+        assert field == "optimizer" and not is_there
 
 
 def test_attention_that_needs_a_mask_is_refused(lonely_rank, monkeypatch):

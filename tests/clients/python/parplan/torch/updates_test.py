@@ -1,5 +1,6 @@
 """Optimizers and schedules: what one process does, and refusals by name."""
 
+import contextlib
 import copy
 import functools
 
@@ -200,3 +201,24 @@ def test_counts_of_steps_are_where_the_optimizer_has_them(is_there):
     states = made.make_states(lambda name: stored)
     assert states["matrix.exp_avg"].is_meta
     assert states["matrix.step"].is_meta == is_there
+
+
+@pytest.mark.parametrize("make", [torch.optim.ASGD, torch.optim.Adam, torch.optim.NAdam,
+                                  torch.optim.Adagrad, torch.optim.Adadelta, torch.optim.RMSprop])
+def test_states_are_made_where_the_optimizer_makes_them(make):
+    def pairs():
+        matrix = torch.nn.Parameter(torch.ones(4, 4, device="meta"))
+        matrix.grad = torch.ones(4, 4, device="meta")
+        return [("matrix", matrix)]
+
+    own = Updates(pairs(), functools.partial(make, foreach=False), None)
+    # ASGD reads its count, which has no value here, after it has made its states.
+    with contextlib.suppress(RuntimeError, NotImplementedError):
+        own.step(torch.zeros(()))
+    expected = own.states()
+    assert expected
+    made = Updates(pairs(), make, None).make_states(lambda name: {
+        key.removeprefix("matrix."): (tuple(one.shape), one.dtype)
+        for key, one in expected.items()})
+    assert ({key: one.device for key, one in made.items()}
+            == {key: one.device for key, one in expected.items()})

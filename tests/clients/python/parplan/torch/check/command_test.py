@@ -92,7 +92,7 @@ def verify(planctl, folder):
     def run(*flags):
         return subprocess.run(
             [planctl, "verify", folder / "plan", "--trust", folder / "trust", "--evidence",
-             folder / "evidence", *flags], capture_output=True, text=True, timeout=60)
+             folder / "evidence", *flags], capture_output=True, text=True, timeout=600)
 
     shown = run("--evidence-key", folder / "public.pem")
     assert shown.returncode == 0, shown.stderr

@@ -86,7 +86,7 @@ def plan(bin_folder, folder, runtime, *options):
         [bin_folder / "planctl", "plan", "--offline", "--model", folder / "model.json",
          "--cluster", folder / "cluster.json", "--profile", folder / "profile.json",
          "--runtime", runtime, "--format", "json", *options],
-        capture_output=True, text=True, timeout=120, check=False)
+        capture_output=True, text=True, timeout=600, check=False)
 
 
 # With one sample and nothing else that may vary, two devices share every matrix.

@@ -121,7 +121,7 @@ def test_the_command_measures_a_plan_on_this_machine(tmp_path, capsys, request):
     folder = request.config.getoption("--bin")
     if folder is not None and has_trace(folder.resolve() / "planctl"):
         subprocess.run([folder.resolve() / "planctl", "trace", tmp_path / "plan", "--out",
-                        tmp_path / "predicted"], check=True, timeout=60)
+                        tmp_path / "predicted"], check=True, timeout=600)
         arguments += ["--predicted", str(tmp_path / "predicted")]
     assert main([*arguments, "--max-ranks", "1"]) == 2
     assert json.loads(capsys.readouterr().out)["error"]["metadata"]["field"] == "--max-ranks"
@@ -143,4 +143,4 @@ def test_the_command_measures_a_plan_on_this_machine(tmp_path, capsys, request):
 def has_trace(planctl):
     """Returns whether a planctl, which may be of an earlier build, has the command."""
     return b"--out" in subprocess.run([planctl, "trace", "--help"], capture_output=True,
-                                      timeout=60).stdout
+                                      timeout=600).stdout
