@@ -3,7 +3,9 @@
 #include <array>
 #include <cstring>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 
 namespace parplan {
@@ -30,6 +32,16 @@ absl::StatusOr<FrameHeader> HeaderOf(absl::string_view arrived) {
 }
 
 std::string RankFact(int rank) { return absl::StrCat("rank/", rank); }
+
+int OwnerOfFact(absl::string_view key) {
+  int number = 0;
+  if (absl::ConsumePrefix(&key, "rank/")) return absl::SimpleAtoi(key, &number) ? number : -1;
+  if (!absl::ConsumePrefix(&key, "memory/")) return -1;
+  const size_t begin = key.rfind(':');
+  const size_t end = key.find_first_of(",#", begin == absl::string_view::npos ? 0 : begin);
+  if (begin == absl::string_view::npos || end == absl::string_view::npos) return -1;
+  return absl::SimpleAtoi(key.substr(begin + 1, end - begin - 1), &number) ? number : -1;
+}
 
 absl::Status WriteFrame(const Socket& socket, const Frame& frame, absl::Duration deadline) {
   if (frame.key.size() > kMaxFrameText || frame.value.size() > kMaxFrameText) {

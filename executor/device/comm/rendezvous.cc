@@ -11,6 +11,7 @@
 #include "executor/device/comm/handshake.h"
 #include "executor/device/comm/stall_inquiry.h"
 #include "executor/device/comm/steady_clock.h"
+#include "executor/device/comm/tls_session.h"
 
 namespace parplan {
 namespace {
@@ -71,6 +72,9 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(RendezvousJoin join
                                                     join.address, ": ", status.message()));
   };
   if (!proven.ok()) return without_answer(proven);
+  const absl::Status secured =
+      socket.FinishTls(TlsSide::kClient, TlsKeyOf(handshake, join.token), deadline);
+  if (!secured.ok()) return without_answer(secured);
   absl::StatusOr<Frame> arrived = ReadFrame(socket, deadline);
   if (!arrived.ok()) return without_answer(arrived.status());
   Frame answer = *std::move(arrived);

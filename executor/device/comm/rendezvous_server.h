@@ -77,7 +77,7 @@ class RendezvousServer {
     absl::Duration since;
     // Bytes of a frame that is still incomplete.
     std::string arrived;
-    // Set once it has said who it is, which it has then to prove.
+    // Set once it has said who it is, which it has then to prove. TLS follows the proof.
     std::optional<Handshake> handshake;
     int rank = -1;
     bool said_goodbye = false;
@@ -106,10 +106,15 @@ class RendezvousServer {
   void DropOldestStranger();
   void DropLateStrangers();
   void Hear(Guest& guest);
+  // Obeys the frames that have arrived, in plain until the proof, which TLS follows.
+  void ObeyArrived(Guest& guest);
   void Greet(Guest& guest, const Frame& frame);
+  // Takes the rank in, or refuses it, once TLS is set up.
+  void Admit(Guest& guest);
+  // Ends a connection that says it is `rank`; -1 if it did not say.
+  void Refuse(Guest& guest, int rank, const std::string& why);
   void Obey(Guest& guest, const Frame& frame);
   void Answer(Guest& guest, uint32_t number, const std::string& key, const std::string& value);
-  void Refuse(Guest& guest, const std::string& why);
   void Lose(Guest& guest, const std::string& why, bool may_be_cut_off = false);
   // Asks all ranks that are here whom they wait for.
   void BeginInquiry(Inquiry inquiry);

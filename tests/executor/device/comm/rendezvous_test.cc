@@ -23,6 +23,7 @@
 #include "executor/device/comm/rendezvous_server.h"
 #include "executor/device/comm/socket.h"
 #include "executor/device/comm/steady_clock.h"
+#include "executor/device/comm/tls_session.h"
 #include "tests/executor/device/comm/raw_rank.h"
 #include "tests/support/status_matchers.h"
 
@@ -269,13 +270,15 @@ TEST(Rendezvous, ARankThatServesTheRendezvousAndIsFrozenIsNamed) {
   // A server that welcomes and then says nothing.
   ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
   std::thread server([&] {
-    ASSERT_OK_AND_ASSIGN(const Socket guest, listener.Accept(SteadyNow() + kLong));
+    ASSERT_OK_AND_ASSIGN(Socket guest, listener.Accept(SteadyNow() + kLong));
     ASSERT_OK_AND_ASSIGN(const Frame hello, ReadFrame(guest, SteadyNow() + kLong));
     Handshake handshake = {.purpose = kMeetingPurpose};
     ASSERT_OK_AND_ASSIGN(const Frame challenge, ChallengeTo(hello, handshake, "secret"));
     ASSERT_OK(WriteFrame(guest, challenge, SteadyNow() + kLong));
     ASSERT_OK_AND_ASSIGN(const Frame proof, ReadFrame(guest, SteadyNow() + kLong));
     EXPECT_TRUE(IsProof(proof.key, HandshakeSide::kCaller, handshake, "secret"));
+    ASSERT_OK(
+        guest.FinishTls(TlsSide::kServer, TlsKeyOf(handshake, "secret"), SteadyNow() + kLong));
     ASSERT_OK(WriteFrame(guest, {.kind = FrameKind::kWelcome, .number = 0 + 1, .value = "h1"},
                          SteadyNow() + kLong));
     while (ReadFrame(guest, SteadyNow() + kLong).ok()) {

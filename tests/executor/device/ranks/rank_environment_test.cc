@@ -144,6 +144,24 @@ TEST(RankEnvironment, RanksOnOneNodeMeetWhereNobodyElseReaches) {
   EXPECT_THAT((*slurm)->rendezvous, HasSubstr("127.0.0.1:"));
 }
 
+TEST(RankEnvironment, LinksBetweenNodesHaveTlsUnlessTheUserSaysNo) {
+  for (const Variables& each : {kOurs, kTorchrun, kOpenMpi, kSlurm}) {
+    const auto tls_links = [&each](const Variables& others) {
+      const auto found = Read(With(each, others));
+      EXPECT_OK(found.status());
+      return (*found)->ToFabricOptions().tls_links;
+    };
+    EXPECT_EQ(tls_links({}), TlsLinks::kBetweenNodes);
+    EXPECT_EQ(tls_links({{"PARPLAN_TLS_LINKS", "between-nodes"}}), TlsLinks::kBetweenNodes);
+    EXPECT_EQ(tls_links({{"PARPLAN_TLS_LINKS", "all"}}), TlsLinks::kAll);
+    EXPECT_EQ(tls_links({{"PARPLAN_TLS_LINKS", "none"}}), TlsLinks::kNone);
+    for (const char* const wrong : {"", "no", "None", "0"}) {
+      EXPECT_THAT(ErrorOf(With(each, {{"PARPLAN_TLS_LINKS", wrong}})),
+                  AllOf(HasSubstr("PARPLAN_TLS_LINKS"), HasSubstr("between-nodes, all or none")));
+    }
+  }
+}
+
 TEST(RankEnvironment, TheInnerLauncherCounts) {
   EXPECT_EQ((*Read(With(kSlurm, kOurs)))->launcher, Launcher::kParplan);
   EXPECT_EQ((*Read(With(kSlurm, kTorchrun)))->launcher, Launcher::kTorchrun);
