@@ -106,6 +106,7 @@ absl::Status ReadMeeting(const Lookup& lookup, std::string master, bool is_one_n
     ++port;
   }
   found.rendezvous = AddressOf(master, port);
+  found.job = job;
   found.token = Text(lookup, "PARPLAN_TOKEN");
   if (!found.token.empty()) return absl::OkStatus();
   // On several nodes rank 0 listens on all interfaces, and job ids can be guessed.
@@ -115,7 +116,6 @@ absl::Status ReadMeeting(const Lookup& lookup, std::string master, bool is_one_n
                               " is on several nodes; set it to the same secret for all ranks, so "
                               "that no stranger can join them"));
   }
-  found.token = absl::StrCat("job ", job);
   return absl::OkStatus();
 }
 

@@ -59,9 +59,11 @@ struct RankEnvironment {
   // PARPLAN_PORT; else at the port above MASTER_PORT, which the launcher itself may use; else at a
   // port from 20000 to 29999 computed from the job's id.
   std::string rendezvous;
-  // PARPLAN_TOKEN. Without it, if another launcher has put the job on one node, made of the job's
-  // id: it separates jobs, but is no secret from users who can list jobs.
+  // PARPLAN_TOKEN. Empty without it, if another launcher has put the job on one node: `NodeToken`
+  // sets it then.
   std::string token;
+  // Id of the job where `token` may be empty, the same for all ranks; other users can know it.
+  std::string job;
   // Name or address by which other ranks reach this one.
   std::string host = "127.0.0.1";
   // PARPLAN_TLS_LINKS: `between-nodes`, as if it is not set, `all` or `none`.
