@@ -52,13 +52,20 @@ absl::StatusOr<Socket> ConnectTo(const RendezvousJoin& join, absl::Duration star
 absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(RendezvousJoin join) {
   const absl::Duration start = SteadyNow();
   const absl::Duration deadline = start + join.patience;
-  PARPLAN_ASSIGN_OR_RETURN(Socket socket, ConnectTo(join, start));
+  Socket socket;
   Handshake handshake = {.purpose = kMeetingPurpose,
                          .caller = join.rank,
                          .listener = kRendezvousRank,
                          .context = absl::StrCat(join.world_size)};
-  PARPLAN_RETURN_IF_ERROR(SayHello(socket, handshake, deadline));
-  const absl::Status proven = ProveTo(socket, handshake, join.token, "", deadline);
+  absl::Status proven;
+  while (true) {
+    PARPLAN_ASSIGN_OR_RETURN(socket, ConnectTo(join, start));
+    proven = SayHello(socket, handshake, deadline);
+    if (proven.ok()) proven = ProveTo(socket, handshake, join.token, "", deadline);
+    // Until this rank has proved itself, the server may drop it for those of many strangers.
+    if (!absl::IsUnavailable(proven) || SteadyNow() + kSocketPause >= deadline) break;
+    std::this_thread::sleep_for(absl::ToChronoMilliseconds(kSocketPause));
+  }
   if (absl::IsPermissionDenied(proven)) {
     return absl::PermissionDeniedError(
         absl::StrCat("rank ", join.rank, " cannot join at ", join.address, ": ", proven.message()));
