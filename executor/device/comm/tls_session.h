@@ -1,5 +1,5 @@
 // TLS 1.3 on a connection whose two ends share a secret key, and no certificates
-// (docs/adr/0031-tls-between-ranks.md). `Socket` has one once `StartTls` was called.
+// (docs/adr/0033-tls-between-ranks.md). `Socket` has one once `StartTls` was called.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_TLS_SESSION_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_TLS_SESSION_H_
