@@ -25,7 +25,11 @@ constexpr size_t kContextSize = 32;
 }  // namespace
 
 void HelloReader::Add(Socket socket, absl::Duration now) {
-  if (silent_.size() >= kMaxSilentCount) silent_.pop_front();
+  const auto is_stranger = [](const Silent& silent) { return !silent.name.has_value(); };
+  if (static_cast<size_t>(std::count_if(silent_.begin(), silent_.end(), is_stranger)) >=
+      kMaxSilentCount) {
+    silent_.erase(std::find_if(silent_.begin(), silent_.end(), is_stranger));
+  }
   silent_.push_back({std::move(socket), now + kPatience, std::nullopt, "", std::nullopt});
 }
 
@@ -104,16 +108,26 @@ HelloReader::Progress HelloReader::Advance(Silent& silent, absl::Duration now) c
     if (progress != Progress::kWhole) return progress;
     progress = silent.handshake.has_value() ? Admit(silent) : Challenge(silent);
     if (progress != Progress::kIncomplete || !silent.name.has_value()) return progress;
+    silent.end = now + kTlsPatience;
   }
   const absl::StatusOr<bool> is_done = silent.socket.ContinueTls();
   if (!is_done.ok()) return Progress::kWrong;
   return *is_done ? Progress::kWhole : Progress::kIncomplete;
 }
 
+void HelloReader::DropEarlier(const Silent& silent) {
+  silent_.remove_if([&silent](const Silent& other) {
+    return &other != &silent && other.name == silent.name &&
+           other.handshake->caller == silent.handshake->caller;
+  });
+}
+
 std::vector<HelloReader::Guest> HelloReader::Take(absl::Duration now) {
   std::vector<Guest> guests;
   for (auto each = silent_.begin(); each != silent_.end();) {
+    const bool was_stranger = !each->name.has_value();
     const Progress progress = Advance(*each, now);
+    if (was_stranger && each->name.has_value()) DropEarlier(*each);
     if (progress == Progress::kIncomplete && now < each->end) {
       ++each;
       continue;

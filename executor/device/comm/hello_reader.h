@@ -23,12 +23,16 @@ namespace parplan {
 // Used by one thread.
 class HelloReader {
  public:
-  // Time that a connection gets for its hello, then for its proof, then for each further part, and
-  // then for TLS.
+  // Time that a connection gets for its hello, then for its proof, and then for each further part.
   // Not measured; a rank sends them at once.
   static constexpr absl::Duration kPatience = absl::Seconds(5);
+  // Time for TLS after the proof. As long as a rank waits for another to join, since a rank that
+  // has sent its part of TLS does not come again.
+  static constexpr absl::Duration kTlsPatience = absl::Minutes(2);
   // Connections that may be unproven at a time; the oldest gives way. Strangers then leave the job
-  // some of the 1,024 descriptors that a process mostly has.
+  // some of the 1,024 descriptors that a process mostly has. Those that have proved themselves do
+  // not count and never give way to strangers: of one rank and name there is one at a time, the
+  // newest.
   static constexpr size_t kMaxSilentCount = 256;
 
   // A connection whose caller has proved that it is that rank of the job; TLS is set up where it
@@ -53,7 +57,7 @@ class HelloReader {
 
   // Answers hellos with challenges; removes the connections whose proof has arrived whole, with TLS
   // once that is set up, and returns them; what follows is still in the socket. Drops those that
-  // sent something else, ended, or were silent for `kPatience` at `now`. Waits for nothing. The
+  // sent something else, ended, or had used up their time at `now`. Waits for nothing. The
   // name after the proof may be as long as kMaxFrameText; only who knows the token makes this keep
   // more than some bytes.
   std::vector<Guest> Take(absl::Duration now);
@@ -63,7 +67,7 @@ class HelloReader {
   // an hour. Bytes that `Take` has seen do not end the wait again.
   bool Await(absl::Span<const int> others, absl::Duration deadline) const;
 
-  // Returns whether no connection is unproven.
+  // Returns whether no connection is unproven, or without the TLS that it wants.
   bool empty() const { return silent_.empty(); }
 
  private:
@@ -89,6 +93,9 @@ class HelloReader {
   Progress Challenge(Silent& silent) const;
   // Takes the name after a proof, and begins TLS if it is wanted.
   Progress Admit(Silent& silent) const;
+  // Drops other connections of the same caller for the same name of which TLS is being set up: a
+  // caller that comes again has given them up.
+  void DropEarlier(const Silent& silent);
   // Does what a connection is ready for.
   Progress Advance(Silent& silent, absl::Duration now) const;
 

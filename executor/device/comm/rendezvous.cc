@@ -58,12 +58,19 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(RendezvousJoin join
                          .listener = kRendezvousRank,
                          .context = absl::StrCat(join.world_size)};
   absl::Status proven;
+  absl::StatusOr<Frame> arrived;
   while (true) {
     PARPLAN_ASSIGN_OR_RETURN(socket, ConnectTo(join, start));
     proven = SayHello(socket, handshake, deadline);
     if (proven.ok()) proven = ProveTo(socket, handshake, join.token, "", deadline);
-    // Until this rank has proved itself, the server may drop it for those of many strangers.
-    if (!absl::IsUnavailable(proven) || SteadyNow() + kSocketPause >= deadline) break;
+    absl::Status secured = proven;
+    if (proven.ok()) {
+      secured = socket.FinishTls(TlsSide::kClient, TlsKeyOf(handshake, join.token), deadline);
+    }
+    arrived = secured.ok() ? ReadFrame(socket, deadline) : secured;
+    // Until the server has heard its proof, it may drop this rank for those of many strangers; and
+    // the connection may break.
+    if (!absl::IsUnavailable(arrived.status()) || SteadyNow() + kSocketPause >= deadline) break;
     std::this_thread::sleep_for(absl::ToChronoMilliseconds(kSocketPause));
   }
   if (absl::IsPermissionDenied(proven)) {
@@ -74,16 +81,11 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(RendezvousJoin join
     return absl::InvalidArgumentError(
         absl::StrCat(join.address, " does not answer as a rendezvous"));
   }
-  const auto without_answer = [&join](const absl::Status& status) {
-    return absl::Status(status.code(), absl::StrCat("rank ", join.rank, " cannot join at ",
-                                                    join.address, ": ", status.message()));
-  };
-  if (!proven.ok()) return without_answer(proven);
-  const absl::Status secured =
-      socket.FinishTls(TlsSide::kClient, TlsKeyOf(handshake, join.token), deadline);
-  if (!secured.ok()) return without_answer(secured);
-  absl::StatusOr<Frame> arrived = ReadFrame(socket, deadline);
-  if (!arrived.ok()) return without_answer(arrived.status());
+  if (!arrived.ok()) {
+    return absl::Status(arrived.status().code(),
+                        absl::StrCat("rank ", join.rank, " cannot join at ", join.address, ": ",
+                                     arrived.status().message()));
+  }
   Frame answer = *std::move(arrived);
   if (answer.kind == FrameKind::kRefused) {
     return absl::PermissionDeniedError(absl::StrCat(

@@ -44,12 +44,12 @@ struct RendezvousJoin {
 class Rendezvous {
  public:
   // Joins a job, whose token both sides prove to know and neither says (handshake.h); all that
-  // follows is encrypted by TLS. Connects again if the connection ends before the proofs, since
-  // many strangers make a server drop it. PERMISSION_DENIED if the server does not prove it, or
-  // refuses the rank, with its reason; UNAVAILABLE naming the address if there is no connection, or
-  // if it ends before the answer, DEADLINE_EXCEEDED if there is no answer, INVALID_ARGUMENT for a
-  // malformed address or a server of another kind, DATA_LOSS if what either says is altered on its
-  // way.
+  // follows is encrypted by TLS. Connects again if the connection ends before the server's
+  // answer, since many strangers make a server drop it. PERMISSION_DENIED if the server does not
+  // prove it, or refuses the rank, with its reason; UNAVAILABLE naming the address if there is no
+  // connection, or if it ends before the answer, DEADLINE_EXCEEDED if there is no answer,
+  // INVALID_ARGUMENT for a malformed address or a server of another kind, DATA_LOSS if what either
+  // says is altered on its way.
   static absl::StatusOr<std::unique_ptr<Rendezvous>> Join(RendezvousJoin join);
   // Leaves, so that the server does not count the rank as lost. REQUIRES, unchecked: no call is
   // under way.

@@ -110,12 +110,20 @@ void RendezvousServer::Serve() {
   }
 }
 
+bool RendezvousServer::IsStranger(const Guest& guest) {
+  return guest.rank < 0 && !guest.is_gone && !guest.socket.has_tls();
+}
+
+absl::Duration RendezvousServer::EndOf(const Guest& guest) const {
+  return guest.since + (guest.socket.has_tls() ? options_.tls_patience : options_.hello_patience);
+}
+
 absl::Duration RendezvousServer::NextDeadline() const {
   absl::Duration next = absl::InfiniteDuration();
   if (next_welcome_ > options_.now()) next = next_welcome_;
   if (inquiry_.has_value()) next = std::min(next, inquiry_->end);
   for (const std::unique_ptr<Guest>& guest : guests_) {
-    if (guest->rank < 0) next = std::min(next, guest->since + options_.hello_patience);
+    if (guest->rank < 0) next = std::min(next, EndOf(*guest));
   }
   return next;
 }
@@ -134,15 +142,14 @@ void RendezvousServer::Welcome() {
   guests_.push_back(std::make_unique<Guest>());
   guests_.back()->socket = *std::move(socket);
   guests_.back()->since = options_.now();
-  const auto stranger_count = std::count_if(guests_.begin(), guests_.end(), [](const auto& guest) {
-    return guest->rank < 0 && !guest->is_gone;
-  });
+  const auto stranger_count = std::count_if(guests_.begin(), guests_.end(),
+                                            [](const auto& guest) { return IsStranger(*guest); });
   if (static_cast<size_t>(stranger_count) > max_stranger_count_) DropOldestStranger();
 }
 
 void RendezvousServer::DropOldestStranger() {
   for (const std::unique_ptr<Guest>& guest : guests_) {
-    if (guest->rank >= 0 || guest->is_gone) continue;
+    if (!IsStranger(*guest)) continue;
     guest->is_gone = true;
     guest->socket.Close();
     return;
@@ -152,7 +159,7 @@ void RendezvousServer::DropOldestStranger() {
 void RendezvousServer::DropLateStrangers() {
   for (const std::unique_ptr<Guest>& guest : guests_) {
     if (guest->rank >= 0 || guest->is_gone) continue;
-    const bool is_late = options_.now() - guest->since >= options_.hello_patience;
+    const bool is_late = options_.now() >= EndOf(*guest);
     if (is_late || guest->arrived.size() > kMaxHelloSize) guest->is_gone = true;
   }
 }
@@ -212,6 +219,14 @@ void RendezvousServer::Greet(Guest& guest, const Frame& frame) {
       !IsProof(frame.key, HandshakeSide::kCaller, *guest.handshake, options_.token)) {
     return Refuse(guest, guest.handshake->caller, "wrong token");
   }
+  // A rank that comes again has given up a connection of which TLS is being set up.
+  for (const std::unique_ptr<Guest>& other : guests_) {
+    if (other->rank < 0 && other->socket.has_tls() &&
+        other->handshake->caller == guest.handshake->caller) {
+      other->is_gone = true;
+    }
+  }
+  guest.since = options_.now();
   const absl::Status begun =
       guest.socket.StartTls(TlsSide::kServer, TlsKeyOf(*guest.handshake, options_.token),
                             std::exchange(guest.arrived, ""));

@@ -40,10 +40,12 @@ struct RendezvousServerOptions {
   std::string serving_host;
   // Time for a connection to say and prove who it is.
   absl::Duration hello_patience = absl::Seconds(5);
+  // Time for TLS after that. As long as a rank waits for its answer.
+  absl::Duration tls_patience = absl::Minutes(2);
   // Time for all ranks to answer once an operation took too long. Whoever runs answers within
   // milliseconds; the rest is for ranks of which several share a core.
   absl::Duration answer_patience = absl::Seconds(5);
-  // The clock of both.
+  // The clock of all three.
   std::function<absl::Duration()> now = SteadyNow;
 };
 
@@ -56,7 +58,8 @@ struct RendezvousServerOptions {
 // it.
 //
 // Strangers may connect too: those that do not prove who they are in time are dropped, the oldest
-// first where they are too many, so that they leave the process descriptors for its own files.
+// first where they are too many, so that they leave the process descriptors for its own files. A
+// connection that has proved itself gives way only to the next one of its rank.
 class RendezvousServer {
  public:
   // Starts the server. INVALID_ARGUMENT for an empty token or no ranks, UNAVAILABLE naming the
@@ -73,7 +76,7 @@ class RendezvousServer {
  private:
   struct Guest {
     Socket socket;
-    // When it came.
+    // When it came, or then proved who it is.
     absl::Duration since;
     // Bytes of a frame that is still incomplete.
     std::string arrived;
@@ -100,6 +103,10 @@ class RendezvousServer {
   RendezvousServer(RendezvousServerOptions options, Listener listener, Socket wake_in,
                    Socket wake_out);
   void Serve();
+  // Returns whether a connection has not proved who it is.
+  static bool IsStranger(const Guest& guest);
+  // Returns when a connection of a stranger, or one that sets up TLS, must end.
+  absl::Duration EndOf(const Guest& guest) const;
   // Returns when the thread has something to do although no message comes.
   absl::Duration NextDeadline() const;
   void Welcome();

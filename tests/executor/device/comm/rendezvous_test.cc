@@ -266,8 +266,8 @@ void RunAndDie(const std::string& address, int rank, int world_size, TransportKi
   ::raise(SIGKILL);
 }
 
-// Takes in the next rank as a server does that rank 0 on h1 serves.
-Socket WelcomeOne(const Listener& listener) {
+// Takes the next rank's proof, and sets up TLS if wanted, as a server does.
+Socket AcceptOne(const Listener& listener, bool with_tls) {
   absl::StatusOr<Socket> guest = listener.Accept(SteadyNow() + kLong);
   EXPECT_OK(guest);
   const absl::StatusOr<Frame> hello = ReadFrame(*guest, SteadyNow() + kLong);
@@ -279,14 +279,24 @@ Socket WelcomeOne(const Listener& listener) {
   const absl::StatusOr<Frame> proof = ReadFrame(*guest, SteadyNow() + kLong);
   EXPECT_OK(proof);
   EXPECT_TRUE(IsProof(proof->key, HandshakeSide::kCaller, handshake, "secret"));
-  EXPECT_OK(guest->FinishTls(TlsSide::kServer, TlsKeyOf(handshake, "secret"), SteadyNow() + kLong));
-  EXPECT_OK(WriteFrame(*guest, {.kind = FrameKind::kWelcome, .number = 0 + 1, .value = "h1"},
-                       SteadyNow() + kLong));
+  if (with_tls) {
+    EXPECT_OK(
+        guest->FinishTls(TlsSide::kServer, TlsKeyOf(handshake, "secret"), SteadyNow() + kLong));
+  }
   return *std::move(guest);
 }
 
-// A server drops those that have not proved themselves for many strangers.
-TEST(Rendezvous, ARankThatIsDroppedBeforeItsProofComesAgain) {
+// Takes in the next rank as a server does that rank 0 on h1 serves.
+Socket WelcomeOne(const Listener& listener) {
+  Socket guest = AcceptOne(listener, /*with_tls=*/true);
+  EXPECT_OK(WriteFrame(guest, {.kind = FrameKind::kWelcome, .number = 0 + 1, .value = "h1"},
+                       SteadyNow() + kLong));
+  return guest;
+}
+
+// A server drops those that have not proved themselves for many strangers, and the proof may be on
+// its way then.
+TEST(Rendezvous, ARankThatIsDroppedBeforeItsWelcomeComesAgain) {
   ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
   std::thread server([&] {
     for (const bool hears_hello : {false, true}) {
@@ -294,6 +304,7 @@ TEST(Rendezvous, ARankThatIsDroppedBeforeItsProofComesAgain) {
       if (!hears_hello) continue;
       EXPECT_OK(ReadFrame(dropped, SteadyNow() + kLong).status());
     }
+    for (const bool with_tls : {false, true}) AcceptOne(listener, with_tls);
     const Socket guest = WelcomeOne(listener);
     EXPECT_OK(ReadFrame(guest, SteadyNow() + kLong).status());
   });

@@ -191,14 +191,14 @@ TEST(TlsJob, TheRendezvousNamesWhatWasAltered) {
 TEST(TlsJob, WhoDoesNotGoOnWithTlsIsNoRank) {
   std::atomic<int64_t> milliseconds = 1'000'000;
   absl::StatusOr<std::unique_ptr<RendezvousServer>> server =
-      RendezvousServer::Start({.token = "secret", .world_size = 1, .now = [&milliseconds] {
+      RendezvousServer::Start({.token = "secret", .world_size = 2, .now = [&milliseconds] {
                                  return absl::Milliseconds(milliseconds.load());
                                }});
   ASSERT_OK(server);
   std::vector<Socket> relays;
   for (const bool is_silent : {true, false}) {
     ASSERT_OK_AND_ASSIGN(Socket socket, Socket::Connect((*server)->address(), SteadyNow() + kLong));
-    Handshake handshake = {.purpose = kMeetingPurpose, .caller = 0, .context = "1"};
+    Handshake handshake = {.purpose = kMeetingPurpose, .caller = is_silent ? 1 : 0, .context = "2"};
     ASSERT_OK(SayHello(socket, handshake, SteadyNow() + kLong));
     ASSERT_OK(ProveTo(socket, handshake, "secret", "", SteadyNow() + kLong));
     if (!is_silent) {
@@ -212,11 +212,16 @@ TEST(TlsJob, WhoDoesNotGoOnWithTlsIsNoRank) {
     }
     relays.push_back(std::move(socket));
   }
-  const RawRank rank(**server, 0, 1);
+  const RawRank rank(**server, 0, 2);
   rank.Meet();
+  // It has proved itself, so its time is not that of strangers.
   milliseconds += 5'000;
   rank.Meet();
   char byte = 0;
+  EXPECT_THAT(relays[0].ReadAll(&byte, 1, SteadyNow()),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  milliseconds += 115'000;
+  rank.Meet();
   EXPECT_THAT(relays[0].ReadAll(&byte, 1, SteadyNow() + kLong),
               StatusIs(absl::StatusCode::kUnavailable));
 }
@@ -257,8 +262,9 @@ TEST(TlsJob, AReaderOfHellosWaitsForNobodysTls) {
   std::string data(4, ' ');
   ASSERT_OK(guests[0].socket.ReadAll(data.data(), 4, SteadyNow() + kLong));
   EXPECT_EQ(data, "data");
-  EXPECT_FALSE(reader.empty());
   EXPECT_TRUE(reader.Take(HelloReader::kPatience).empty());
+  EXPECT_FALSE(reader.empty());
+  EXPECT_TRUE(reader.Take(HelloReader::kTlsPatience).empty());
   EXPECT_TRUE(reader.empty());
 }
 
