@@ -183,11 +183,10 @@ void RendezvousServer::Hear(Guest& guest) {
     if (!count.ok()) {
       return Lose(guest, ErrnoText(error), error == ETIMEDOUT || error == EHOSTUNREACH);
     }
-    const bool had_tls = guest.socket.has_tls();
+    // The rest of a record is still on its way.
+    if (guest.socket.has_tls() && *count == 0) return;
     guest.arrived.append(bytes.data(), *count);
     ObeyArrived(guest);
-    // The rest of a record is still on its way.
-    if (had_tls && *count < static_cast<int64_t>(bytes.size())) return;
   }
 }
 

@@ -225,7 +225,10 @@ absl::Status Socket::WriteAll(absl::string_view data, absl::Duration deadline) c
     data.remove_prefix(count);
     if (count > 0) continue;
     PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(descriptor_, POLLOUT, deadline));
-    if (!ready) return absl::DeadlineExceededError("the other side takes nothing");
+    if (ready) continue;
+    // Part of a record may be sent, and other bytes cannot take the place of its rest.
+    if (tls_ != nullptr) tls_->Abandon();
+    return absl::DeadlineExceededError("the other side takes nothing");
   }
   return absl::OkStatus();
 }

@@ -95,21 +95,23 @@ class Socket {
   // Does both until `deadline` on SteadyNow(). DEADLINE_EXCEEDED, or their errors.
   absl::Status FinishTls(TlsSide side, absl::string_view key, absl::Duration deadline);
   bool has_tls() const { return tls_ != nullptr; }
-  // Returns whether TLS has read bytes for which the socket does not become readable again.
+  // Returns whether TLS has read bytes, or found an error, for which the socket does not become
+  // readable again.
   bool has_pending() const;
 
   // Send some of the first bytes of `data`, or read up to `size` bytes, without waiting, and return
   // their number: 0 if there is no room or nothing has arrived. After less than `size` more arrives
-  // when the socket becomes readable; less than all that is there may be read only without TLS.
-  // After 0 the next `Send` must begin with the same bytes. UNAVAILABLE if the other side is gone,
-  // with the reason of the system in `*error`, if not null (0 if the other side has closed the
-  // connection); DATA_LOSS if TLS finds that something was altered on its way. One thread may send
-  // while another reads.
+  // when the socket becomes readable, unless `has_pending`; less than all that is there may be read
+  // only without TLS. After 0 the next `Send` must begin with the same bytes. UNAVAILABLE if the
+  // other side is gone, with the reason of the system in `*error`, if not null (0 if the other side
+  // has closed the connection); DATA_LOSS if TLS finds that something was altered on its way. One
+  // thread may send while another reads.
   absl::StatusOr<int64_t> Send(absl::string_view data) const;
   absl::StatusOr<int64_t> Receive(char* data, int64_t size, int* error = nullptr) const;
 
   // Write or read all bytes, until `deadline` on SteadyNow(), which may be infinite.
-  // DEADLINE_EXCEEDED or the errors of `Send` and `Receive`; a part may be done then.
+  // DEADLINE_EXCEEDED or the errors of `Send` and `Receive`; a part may be done then. With TLS,
+  // every later `Send` is then UNAVAILABLE if bytes were left to write at the deadline.
   absl::Status WriteAll(absl::string_view data, absl::Duration deadline) const;
   absl::Status ReadAll(char* data, int64_t size, absl::Duration deadline) const;
 

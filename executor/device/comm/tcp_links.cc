@@ -58,7 +58,8 @@ class TcpLinks::Connection : public Link {
         return;
       }
       count_ += *count;
-      if (*count < room) return;
+      // After less than there is room for, an error that was found waits for the next call.
+      if (*count == 0 || (*count < room && !socket_.has_pending())) return;
     }
     may_hold_more_ = socket_.has_pending();
   }

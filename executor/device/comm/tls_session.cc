@@ -99,7 +99,8 @@ int TlsSession::ReadBytes(BIO* bio, char* data, int size) {
 
 int TlsSession::WriteBytes(BIO* bio, const char* data, int size) {
   TlsSession& session = *static_cast<TlsSession*>(BIO_get_data(bio));
-  session.unsent_.append(data, size);
+  // As an answer to a change of the key, nothing can be sent any more.
+  if (session.send_failure_.ok()) session.unsent_.append(data, size);
   return size;
 }
 
@@ -125,7 +126,9 @@ SSL_SESSION* TlsSession::MakeKeySession() const {
 int TlsSession::UseKey(SSL* ssl, const EVP_MD* /*digest*/, const unsigned char** identity,
                        size_t* identity_size, SSL_SESSION** session) {
   // The digest, where one is asked for, is that of the only cipher.
-  *session = static_cast<const TlsSession*>(SSL_get_app_data(ssl))->MakeKeySession();
+  TlsSession& own = *static_cast<TlsSession*>(SSL_get_app_data(ssl));
+  *session = own.MakeKeySession();
+  own.lacks_memory_ = *session == nullptr;
   *identity = reinterpret_cast<const unsigned char*>(kKeyName.data());
   *identity_size = kKeyName.size();
   return *session == nullptr ? 0 : 1;
@@ -137,7 +140,9 @@ int TlsSession::FindKey(SSL* ssl, const unsigned char* identity, size_t identity
   if (absl::string_view(reinterpret_cast<const char*>(identity), identity_size) != kKeyName) {
     return 1;
   }
-  *session = static_cast<const TlsSession*>(SSL_get_app_data(ssl))->MakeKeySession();
+  TlsSession& own = *static_cast<TlsSession*>(SSL_get_app_data(ssl));
+  *session = own.MakeKeySession();
+  own.lacks_memory_ = *session == nullptr;
   return *session == nullptr ? 0 : 1;
 }
 
@@ -189,6 +194,8 @@ absl::Status TlsSession::FailLocked(const absl::Status& status) {
 absl::Status TlsSession::FailureLocked(int result) {
   const int kind = SSL_get_error(ssl_.get(), result);
   if (kind == SSL_ERROR_WANT_READ && error_number_ == 0 && !has_ended_) return absl::OkStatus();
+  // The system says once why it ended a connection, and may have said it to `Send`.
+  if (has_ended_ && error_number_ == 0) error_number_ = send_error_number_;
   if (error_number_ != 0) {
     return FailLocked(
         absl::UnavailableError(DescribeErrno(error_number_, "the other side is gone")));
@@ -196,22 +203,36 @@ absl::Status TlsSession::FailureLocked(int result) {
   if (has_ended_ || kind == SSL_ERROR_ZERO_RETURN) {
     return FailLocked(absl::UnavailableError("the other side closed the connection"));
   }
-  const unsigned long error = ERR_peek_error();
-  const char* const reason = ERR_reason_error_string(error);
-  // Reasons from SSL_AD_REASON_OFFSET on are alerts of the other side.
-  const absl::Status failure = FailLocked(absl::DataLossError(absl::StrCat(
-      ERR_GET_REASON(error) >= SSL_AD_REASON_OFFSET
-          ? "the other side received something else than this one has sent: it was altered on its "
-            "way"
-          : "what arrived is not what the other side has sent: it was altered on its way, or comes "
-            "from another program",
-      " (TLS: ", reason == nullptr ? "no reason" : reason, ")")));
+  const absl::Status failure = FailLocked(StatusOfTlsError(
+      lacks_memory_ ? ERR_PACK(ERR_LIB_SSL, 0, ERR_R_MALLOC_FAILURE) : ERR_peek_error()));
   // Hands on the alert that says so to the other side.
   (void)FlushLocked();
   return failure;
 }
 
+absl::Status StatusOfTlsError(unsigned long error) {
+  const char* const text = ERR_reason_error_string(error);
+  const std::string suffix = absl::StrCat(" (TLS: ", text == nullptr ? "no reason" : text, ")");
+  if (ERR_COMMON_ERROR(error)) {
+    if (ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE) {
+      return absl::UnavailableError(
+          absl::StrCat("there is no memory for an encrypted connection", suffix));
+    }
+    return absl::InternalError(absl::StrCat("the encryption of a connection failed", suffix));
+  }
+  // Reasons from SSL_AD_REASON_OFFSET on are alerts of the other side.
+  const bool is_alert =
+      ERR_GET_LIB(error) == ERR_LIB_SSL && ERR_GET_REASON(error) >= SSL_AD_REASON_OFFSET;
+  return absl::DataLossError(absl::StrCat(
+      is_alert ? "the other side received something else than this one has sent: it was altered on "
+                 "its way"
+               : "what arrived is not what the other side has sent: it was altered on its way, or "
+                 "comes from another program",
+      suffix));
+}
+
 absl::Status TlsSession::FlushLocked() {
+  if (!send_failure_.ok()) return send_failure_;
   while (sent_ < unsent_.size()) {
     const ssize_t count = ::send(descriptor_, unsent_.data() + sent_, unsent_.size() - sent_,
                                  MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -220,9 +241,11 @@ absl::Status TlsSession::FlushLocked() {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return absl::OkStatus();
     } else if (errno != EINTR) {
-      error_number_ = errno;
-      return FailLocked(
-          absl::UnavailableError(DescribeErrno(error_number_, "the other side is gone")));
+      send_error_number_ = errno;
+      send_failure_ =
+          absl::UnavailableError(DescribeErrno(send_error_number_, "the other side is gone"));
+      unsent_.clear();
+      return send_failure_;
     }
   }
   unsent_.clear();
@@ -253,6 +276,7 @@ absl::StatusOr<bool> TlsSession::Handshake() {
 absl::StatusOr<int64_t> TlsSession::Send(absl::string_view data) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return failure_;
+  if (!send_failure_.ok()) return send_failure_;
   // OpenSSL takes any error in the queue of this thread for that of the next call.
   ERR_clear_error();
   const OpensslErrorScope errors;
@@ -278,6 +302,14 @@ absl::StatusOr<int64_t> TlsSession::Send(absl::string_view data) {
   return count;
 }
 
+void TlsSession::Abandon() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!send_failure_.ok()) return;
+  send_failure_ = absl::UnavailableError(
+      "the other side did not take a message in time, so nothing can follow it");
+  unsent_.clear();
+}
+
 absl::StatusOr<int64_t> TlsSession::Receive(char* data, int64_t size) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return failure_;
@@ -297,12 +329,15 @@ absl::StatusOr<int64_t> TlsSession::Receive(char* data, int64_t size) {
     if (count > 0 || failure.ok()) break;
     return failure;
   }
+  // Hands on the answers to changes of the key, so that a side that only reads does not keep them;
+  // `Send` returns an error.
+  if (!unsent_.empty()) (void)FlushLocked();
   return count;
 }
 
 bool TlsSession::has_pending() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return !arrived_.empty() || SSL_has_pending(ssl_.get()) == 1;
+  return !failure_.ok() || !arrived_.empty() || SSL_has_pending(ssl_.get()) == 1;
 }
 
 int TlsSession::error_number() const {

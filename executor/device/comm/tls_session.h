@@ -28,9 +28,10 @@ inline constexpr size_t kTlsKeySize = 32;
 // PSK and X25519, so that who learns the key later reads nothing that was recorded; neither tickets
 // nor early data. No method waits. Any thread may call each, two at the same time in any order.
 //
-// Errors of all methods: UNAVAILABLE if the other side is gone; DATA_LOSS if what arrived is not
-// what the other side has sent, or it says so of what it received. The session must then be
-// destroyed with the connection.
+// Errors of all methods: UNAVAILABLE if the other side is gone, or there is no memory; DATA_LOSS if
+// what arrived is not what the other side has sent, or it says so of what it received. They stay.
+// The session must then be destroyed with the connection; but after an error of `Send` what has
+// arrived before can still be received.
 class TlsSession {
  public:
   // Records that one key encrypts; then both sides go on with the next. At most 2^24.5 are safe for
@@ -53,15 +54,19 @@ class TlsSession {
   // next call must begin with the same bytes, of which an encrypted record may be half sent.
   // REQUIRES, unchecked: the handshake is done.
   absl::StatusOr<int64_t> Send(absl::string_view data);
+  // Ends the direction to the other side, where a call of `Send` returned 0 and will not be
+  // repeated with the same bytes: `Send` is UNAVAILABLE from now on.
+  void Abandon();
   // Reads up to `size` bytes and returns their number; 0 if none have arrived. After fewer than
-  // `size`, and only then, more arrive when the socket becomes readable. REQUIRES, unchecked: the
-  // handshake is done.
+  // `size`, and only then, more arrive when the socket becomes readable, unless `has_pending`.
+  // REQUIRES, unchecked: the handshake is done.
   absl::StatusOr<int64_t> Receive(char* data, int64_t size);
 
   // Returns whether bytes have been read from the socket that `Receive` has not returned, perhaps a
-  // part of a record only.
+  // part of a record only, or an error has been found that `Receive` returns next.
   bool has_pending() const;
-  // Returns the errno with which the system ended the connection; 0 if it did not.
+  // Returns the errno with which the system ended the connection, as `Receive` has found; 0 if it
+  // did not.
   int error_number() const;
 
  private:
@@ -86,7 +91,7 @@ class TlsSession {
   // if it only has to wait for bytes.
   absl::Status FailureLocked(int result);
   absl::Status FailLocked(const absl::Status& status);
-  // Hands encrypted bytes to the kernel, as many as it takes.
+  // Hands encrypted bytes to the kernel, as many as it takes. Keeps an error for `Send`.
   absl::Status FlushLocked();
 
   const int descriptor_;
@@ -104,9 +109,17 @@ class TlsSession {
   int64_t record_count_ = 0;
   bool has_ended_ = false;
   int error_number_ = 0;
+  bool lacks_memory_ = false;
   absl::Status failure_;
+  // What ended the direction to the other side alone, and its errno or 0.
+  absl::Status send_failure_;
+  int send_error_number_ = 0;
   std::unique_ptr<SSL, SslDeleter> ssl_;
 };
+
+// Returns the error of a session for one of OpenSSL (ERR_peek_error()): UNAVAILABLE if this process
+// lacks memory, INTERNAL for another fault of its own, else DATA_LOSS.
+absl::Status StatusOfTlsError(unsigned long error);
 
 }  // namespace parplan
 

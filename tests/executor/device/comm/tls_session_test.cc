@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
@@ -328,6 +329,79 @@ TEST(TlsSession, BothDirectionsMoveAtTheSameTime) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// Two sockets between which TLS is set up; the first has a small buffer to send.
+std::pair<Socket, Socket> SecuredPair() {
+  std::pair<Socket, Socket> pair = SocketPair();
+  const int size = 4096;
+  EXPECT_EQ(::setsockopt(pair.first.descriptor(), SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
+  EXPECT_OK(pair.first.StartTls(TlsSide::kClient, TlsKey()));
+  EXPECT_OK(pair.second.StartTls(TlsSide::kServer, TlsKey()));
+  EXPECT_THAT(pair.first.ContinueTls(), IsOkAndHolds(false));
+  EXPECT_THAT(pair.second.ContinueTls(), IsOkAndHolds(false));
+  EXPECT_THAT(pair.first.ContinueTls(), IsOkAndHolds(true));
+  EXPECT_THAT(pair.second.ContinueTls(), IsOkAndHolds(true));
+  return pair;
+}
+
+// Else the bytes of the next message would count as those that are encrypted already.
+TEST(TlsSession, NoMessageFollowsOneThatRanOutOfTime) {
+  auto [ours, theirs] = SecuredPair();
+  EXPECT_THAT(ours.WriteAll(LongText(1'000'000), SteadyNow()),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  std::array<char, 1 << 16> bytes;
+  while (theirs.Receive(bytes.data(), bytes.size()).value() > 0) {
+  }
+  EXPECT_THAT(ours.WriteAll("next", SteadyNow() + kLong),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("in time")));
+  // The other direction goes on.
+  ASSERT_OK(theirs.WriteAll("back", SteadyNow() + kLong));
+  std::string back(4, ' ');
+  ASSERT_OK(ours.ReadAll(back.data(), 4, SteadyNow() + kLong));
+  EXPECT_EQ(back, "back");
+}
+
+// The last words of a process that has ended say why.
+TEST(TlsSession, WhatArrivedBeforeAFailedSendCanBeRead) {
+  auto [ours, theirs] = SecuredPair();
+  ASSERT_OK(theirs.WriteAll("the reason", SteadyNow() + kLong));
+  theirs.Close();
+  EXPECT_THAT(ours.WriteAll("x", SteadyNow() + kLong), StatusIs(absl::StatusCode::kUnavailable));
+  std::string reason(10, ' ');
+  ASSERT_OK(ours.ReadAll(reason.data(), 10, SteadyNow() + kLong));
+  EXPECT_EQ(reason, "the reason");
+  char byte = 0;
+  EXPECT_THAT(ours.Receive(&byte, 1), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+// The socket does not become readable for it.
+TEST(TlsSession, AnErrorThatFollowsBytesIsPending) {
+  bool is_armed = false;
+  TlsPair pair(nullptr, [&](std::string& bytes, size_t) {
+    if (is_armed) bytes.back() ^= 1;
+  });
+  ASSERT_OK(pair.Shake());
+  ASSERT_THAT(pair.client().Send("good"), IsOkAndHolds(4));
+  ASSERT_THAT(pair.client().Send("bad"), IsOkAndHolds(3));
+  is_armed = true;
+  pair.Carry();
+  std::array<char, 100> bytes;
+  EXPECT_THAT(pair.server().Receive(bytes.data(), bytes.size()), IsOkAndHolds(4));
+  EXPECT_TRUE(pair.server().has_pending());
+  EXPECT_THAT(pair.server().Receive(bytes.data(), bytes.size()),
+              StatusIs(absl::StatusCode::kDataLoss));
+}
+
+TEST(TlsSession, OnlyWhatArrivedIsCalledAltered) {
+  EXPECT_THAT(StatusOfTlsError(ERR_PACK(ERR_LIB_SSL, 0, ERR_R_MALLOC_FAILURE)),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("memory")));
+  EXPECT_THAT(StatusOfTlsError(ERR_PACK(ERR_LIB_SSL, 0, ERR_R_INTERNAL_ERROR)),
+              StatusIs(absl::StatusCode::kInternal));
+  EXPECT_THAT(StatusOfTlsError(ERR_PACK(ERR_LIB_SSL, 0, SSL_R_BAD_RECORD_TYPE)),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("what arrived")));
+  EXPECT_THAT(StatusOfTlsError(ERR_PACK(ERR_LIB_SSL, 0, SSL_R_SSLV3_ALERT_BAD_RECORD_MAC)),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("the other side received")));
 }
 
 }  // namespace
