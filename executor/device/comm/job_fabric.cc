@@ -131,10 +131,11 @@ int JobFabric::AwaitedRank() {
 }
 
 absl::Status JobFabric::Introduce() {
-  PARPLAN_RETURN_IF_ERROR(
-      rendezvous_->Set(kTlsLinksFact, absl::StrCat(static_cast<int>(options_.tls_links))));
   const std::string own = absl::StrCat(MachineName(), " ", options_.host, ":", listener_.port());
   PARPLAN_RETURN_IF_ERROR(rendezvous_->Set(RankFact(options_.rank), own));
+  // After the address, so that a contradiction names the host of its rank.
+  PARPLAN_RETURN_IF_ERROR(
+      rendezvous_->Set(kTlsLinksFact, absl::StrCat(static_cast<int>(options_.tls_links))));
   for (int rank = 0; rank < options_.world_size; ++rank) {
     absl::StatusOr<std::string> other = rendezvous_->Get(RankFact(rank), options_.join_timeout);
     if (absl::IsDeadlineExceeded(other.status())) {

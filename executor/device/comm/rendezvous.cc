@@ -30,6 +30,7 @@ constexpr absl::Duration kServerLossPatience = absl::Seconds(12);
 
 absl::Status FailureOf(const Frame& frame) {
   if (frame.key == "lost") return absl::UnavailableError(frame.value);
+  if (frame.key == "altered") return absl::DataLossError(frame.value);
   if (frame.key == "stalled") return absl::DeadlineExceededError(frame.value);
   return absl::AbortedError(absl::StrCat("rank ", frame.number, " ended the job: ", frame.value));
 }
@@ -122,7 +123,7 @@ void Rendezvous::Listen() {
   while (true) {
     absl::StatusOr<Frame> frame = ReadFrame(socket_, absl::InfiniteDuration());
     if (!frame.ok()) {
-      return Fail(ServerLoss(std::string(frame.status().message())));
+      return Fail(ServerLoss(frame.status()));
     }
     if (frame->kind == FrameKind::kFailure) Fail(FailureOf(*frame));
     if (frame->kind == FrameKind::kProbe) AnswerProbe();
@@ -133,11 +134,13 @@ void Rendezvous::Listen() {
   }
 }
 
-absl::Status Rendezvous::ServerLoss(const std::string& why) const {
-  return absl::UnavailableError(
-      serving_rank_ < 0 ? absl::StrCat("the rendezvous is lost: ", why)
-                        : DescribeLoss(serving_rank_, serving_host_,
-                                       absl::StrCat("it serves the rendezvous, and ", why)));
+absl::Status Rendezvous::ServerLoss(const absl::Status& why) const {
+  return absl::Status(
+      absl::IsDataLoss(why) ? absl::StatusCode::kDataLoss : absl::StatusCode::kUnavailable,
+      serving_rank_ < 0
+          ? absl::StrCat("the rendezvous is lost: ", why.message())
+          : DescribeLoss(serving_rank_, serving_host_,
+                         absl::StrCat("it serves the rendezvous, and ", why.message())));
 }
 
 void Rendezvous::AnswerProbe() {
@@ -282,7 +285,7 @@ absl::Status Rendezvous::AwaitCause() {
       question.ok() && AwaitAnswer(lock, *question, SteadyNow() + kMissingPatience).has_value();
   if (answers || !failure_.ok()) return failure_;
   if (AwaitFailureLocked(lock, kServerLossPatience).ok()) {
-    FailLocked(ServerLoss("it does not answer"));
+    FailLocked(ServerLoss(absl::UnavailableError("it does not answer")));
   }
   return failure_;
 }

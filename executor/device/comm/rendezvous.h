@@ -57,7 +57,8 @@ class Rendezvous {
 
   // Sends a fact that never changes to the server, for all ranks. A second, different value of the
   // same key ends the job, which shows in Health later. The error of Health; INVALID_ARGUMENT for a
-  // text above kMaxFrameText, UNAVAILABLE or DEADLINE_EXCEEDED if it cannot be sent within 5 s.
+  // text above kMaxFrameText, UNAVAILABLE, DEADLINE_EXCEEDED or DATA_LOSS if it cannot be sent
+  // within 5 s.
   absl::Status Set(const std::string& key, const std::string& value);
   // Returns the fact; waits up to `patience` for it, and then up to 10 s to ask who is missing.
   // DEADLINE_EXCEEDED naming the key and the ranks that have not come, if any, or the errors of
@@ -85,6 +86,7 @@ class Rendezvous {
 
   // Returns OK until the server reports that the job failed; then UNAVAILABLE naming the rank that
   // was lost, perhaps with the rendezvous that it served, or the rendezvous of a launcher,
+  // DATA_LOSS naming it if something was altered on the way between it and the rendezvous,
   // DEADLINE_EXCEEDED naming the rank that an operation waited for too long, or ABORTED with the
   // reason some rank gave. The first failure stays. Costs one atomic load while it is OK.
   absl::Status Health() const;
@@ -104,8 +106,8 @@ class Rendezvous {
   std::optional<std::string> AwaitAnswer(std::unique_lock<std::mutex>& lock, uint32_t number,
                                          absl::Duration deadline);
   absl::Status AwaitFailureLocked(std::unique_lock<std::mutex>& lock, absl::Duration patience);
-  // Returns the failure that the server is lost.
-  absl::Status ServerLoss(const std::string& why) const;
+  // Returns the failure that the server is lost: DATA_LOSS if `why` is, else UNAVAILABLE.
+  absl::Status ServerLoss(const absl::Status& why) const;
   // Returns why a wait for a fact takes long, for people.
   std::string ReasonToWait(std::unique_lock<std::mutex>& lock, const std::string& key);
 

@@ -169,7 +169,7 @@ void RendezvousServer::Hear(Guest& guest) {
   for (bool has_more = true; has_more && !guest.is_gone; has_more = guest.socket.has_pending()) {
     if (guest.rank < 0 && guest.socket.has_tls()) {
       const absl::StatusOr<bool> is_done = guest.socket.ContinueTls();
-      if (!is_done.ok()) return Lose(guest, std::string(is_done.status().message()));
+      if (!is_done.ok()) return Lose(guest, is_done.status());
       if (!*is_done) return;
       Admit(guest);
       continue;
@@ -177,11 +177,14 @@ void RendezvousServer::Hear(Guest& guest) {
     std::array<char, 4096> bytes;
     int error = 0;
     const absl::StatusOr<int64_t> count = guest.socket.Receive(bytes.data(), bytes.size(), &error);
-    if (absl::IsDataLoss(count.status())) return Lose(guest, std::string(count.status().message()));
-    if (!count.ok() && error == 0) return Lose(guest, "its connection ended");
+    if (!count.ok() && !absl::IsUnavailable(count.status())) return Lose(guest, count.status());
+    if (!count.ok() && error == 0) {
+      return Lose(guest, absl::UnavailableError("its connection ended"));
+    }
     // The kernel has asked in vain for the other side: it may be gone, or this side cut off.
     if (!count.ok()) {
-      return Lose(guest, ErrnoText(error), error == ETIMEDOUT || error == EHOSTUNREACH);
+      return Lose(guest, absl::UnavailableError(ErrnoText(error)),
+                  error == ETIMEDOUT || error == EHOSTUNREACH);
     }
     // The rest of a record is still on its way.
     if (guest.socket.has_tls() && *count == 0) return;
@@ -193,7 +196,7 @@ void RendezvousServer::Hear(Guest& guest) {
 void RendezvousServer::ObeyArrived(Guest& guest) {
   while (!guest.is_gone) {
     const absl::StatusOr<std::optional<Frame>> frame = TakeFrame(guest.arrived);
-    if (!frame.ok()) return Lose(guest, std::string(frame.status().message()));
+    if (!frame.ok()) return Lose(guest, frame.status());
     if (!frame->has_value()) return;
     if (guest.rank >= 0) {
       Obey(guest, **frame);
@@ -229,7 +232,7 @@ void RendezvousServer::Greet(Guest& guest, const Frame& frame) {
   const absl::Status begun =
       guest.socket.StartTls(TlsSide::kServer, TlsKeyOf(*guest.handshake, options_.token),
                             std::exchange(guest.arrived, ""));
-  if (!begun.ok()) Lose(guest, std::string(begun.message()));
+  if (!begun.ok()) Lose(guest, begun);
 }
 
 void RendezvousServer::Admit(Guest& guest) {
@@ -306,7 +309,7 @@ void RendezvousServer::Obey(Guest& guest, const Frame& frame) {
       }
       return;
     default:
-      return Lose(guest, "it does not keep to the protocol");
+      return Lose(guest, absl::InvalidArgumentError("it does not keep to the protocol"));
   }
 }
 
@@ -316,7 +319,7 @@ void RendezvousServer::Answer(Guest& guest, uint32_t number, const std::string& 
   const absl::Status status = WriteFrame(
       guest.socket, {.kind = FrameKind::kValue, .number = number, .key = key, .value = value},
       SteadyNow() + kRankPatience);
-  if (!status.ok()) Lose(guest, std::string(status.message()));
+  if (!status.ok()) Lose(guest, status);
 }
 
 void RendezvousServer::Refuse(Guest& guest, int rank, const std::string& why) {
@@ -326,20 +329,23 @@ void RendezvousServer::Refuse(Guest& guest, int rank, const std::string& why) {
   guest.is_gone = true;
 }
 
-void RendezvousServer::Lose(Guest& guest, const std::string& why, bool may_be_cut_off) {
+void RendezvousServer::Lose(Guest& guest, const absl::Status& why, bool may_be_cut_off) {
   if (guest.is_gone) return;
   guest.is_gone = true;
   if (guest.rank < 0 || guest.said_goodbye) return;
   // While it is open whether this host is cut off, other ranks are lost as well: a connection that
   // timed out says so once, perhaps to a question of the inquiry, and then just ends.
   if (inquiry_.has_value() && inquiry_->lost_rank >= 0) return;
-  if (!may_be_cut_off) return ReportLoss(guest.rank, why);
+  const std::string text(why.message());
+  if (!may_be_cut_off) {
+    return ReportLoss(guest.rank, text, absl::IsDataLoss(why) ? "altered" : "lost");
+  }
   if (inquiry_.has_value()) return;
   // It does not matter who asks: a rank that does not answer is not reached either.
   BeginInquiry({.answers = StallInquiry(options_.world_size, guest.rank),
                 .what = "",
                 .lost_rank = guest.rank,
-                .why_lost = why,
+                .why_lost = text,
                 .end = absl::ZeroDuration()});
 }
 
@@ -381,8 +387,8 @@ void RendezvousServer::EndInquiry() {
                              absl::StrJoin(verdict.ranks, ", "), " do not answer"));
 }
 
-void RendezvousServer::ReportLoss(int rank, const std::string& why) {
-  ReportFailure(rank, "lost", DescribeLoss(rank, Hosts()[rank], why));
+void RendezvousServer::ReportLoss(int rank, const std::string& why, const std::string& kind) {
+  ReportFailure(rank, kind, DescribeLoss(rank, Hosts()[rank], why));
 }
 
 void RendezvousServer::ReportFailure(uint32_t rank, const std::string& kind,

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "executor/device/comm/frame.h"
@@ -122,11 +123,12 @@ class RendezvousServer {
   void Refuse(Guest& guest, int rank, const std::string& why);
   void Obey(Guest& guest, const Frame& frame);
   void Answer(Guest& guest, uint32_t number, const std::string& key, const std::string& value);
-  void Lose(Guest& guest, const std::string& why, bool may_be_cut_off = false);
+  // Ends a connection, and reports the loss of its rank: as altered if `why` is DATA_LOSS.
+  void Lose(Guest& guest, const absl::Status& why, bool may_be_cut_off = false);
   // Asks all ranks that are here whom they wait for.
   void BeginInquiry(Inquiry inquiry);
   void EndInquiry();
-  void ReportLoss(int rank, const std::string& why);
+  void ReportLoss(int rank, const std::string& why, const std::string& kind = "lost");
   void ReportFailure(uint32_t rank, const std::string& kind, const std::string& why);
   // Returns the ranks that have not come yet and those that were refused, for people; empty if all
   // are here.

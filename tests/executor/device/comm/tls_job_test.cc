@@ -167,8 +167,8 @@ TEST(TlsJob, AByteThatIsAlteredOnTheWayToTheRendezvousEndsTheJob) {
 }
 
 TEST(TlsJob, TheRendezvousNamesWhatWasAltered) {
-  const std::unique_ptr<RendezvousServer> server = ServeJob(2);
-  const RawRank other(*server, 1, 2);
+  const std::unique_ptr<RendezvousServer> server = ServeJob(3);
+  const RawRank other(*server, 1, 3);
   std::atomic<bool> is_armed = false;
   Relay relay(server->address(), [&](bool to_listener, std::string& piece) {
     if (to_listener && !piece.empty() && is_armed.exchange(false)) piece.back() ^= 1;
@@ -177,14 +177,23 @@ TEST(TlsJob, TheRendezvousNamesWhatWasAltered) {
                        Rendezvous::Join({.address = relay.address(),
                                          .token = "secret",
                                          .rank = 0,
-                                         .world_size = 2,
+                                         .world_size = 3,
                                          .patience = kLong}));
   is_armed = true;
   ASSERT_OK(rank->Set("a", "1"));
   const Frame told = other.Read();
   EXPECT_EQ(told.kind, FrameKind::kFailure);
   EXPECT_THAT(told.value, AllOf(HasSubstr("rank 0 is lost"), HasSubstr("altered on its way")));
-  EXPECT_THAT(rank->AwaitFailure(kLong), Not(IsOk()));
+  // At all ranks: that one, and those that hear of it.
+  EXPECT_THAT(rank->AwaitFailure(kLong), StatusIs(absl::StatusCode::kDataLoss));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rendezvous> third,
+                       Rendezvous::Join({.address = server->address(),
+                                         .token = "secret",
+                                         .rank = 2,
+                                         .world_size = 3,
+                                         .patience = kLong}));
+  EXPECT_THAT(third->AwaitFailure(kLong),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("rank 0 is lost")));
 }
 
 // One that passes on the proofs of a rank, and then says nothing or something in plain.
@@ -371,7 +380,8 @@ TEST(TlsJob, RanksThatDoNotAgreeOnTlsEndTheJob) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const absl::Status& result : results) {
-    EXPECT_THAT(result, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("PARPLAN_TLS_LINKS")));
+    EXPECT_THAT(result, StatusIs(absl::StatusCode::kUnavailable,
+                                 AllOf(HasSubstr("PARPLAN_TLS_LINKS"), HasSubstr("127.0.0.1"))));
   }
 }
 
