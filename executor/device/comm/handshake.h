@@ -71,6 +71,8 @@ bool IsProof(absl::string_view proof, HandshakeSide side, const Handshake& hands
 // as its info. REQUIRES, unchecked: both nonces are set.
 std::string TlsKeyOf(const Handshake& handshake, absl::string_view token);
 
+// The two below are in plain, so DATA_LOSS is none of their errors.
+//
 // Sends kHello, as the caller, with a fresh nonce until `deadline` on SteadyNow(). All of
 // `handshake` but the nonces is set before. The errors of WriteFrame; UNAVAILABLE if the system has
 // no random bytes.

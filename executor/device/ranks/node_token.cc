@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -44,17 +45,33 @@ absl::Status WithAdvice(const absl::Status& status, const RankEnvironment& self)
                    "; set PARPLAN_TOKEN to the same secret for all ranks (docs/ranks.md)"));
 }
 
-absl::StatusOr<std::string> AskForToken(const std::string& name, absl::Duration deadline) {
+// Asks rank 0 once.
+absl::StatusOr<std::string> AskOnce(const std::string& name, absl::Duration deadline) {
+  PARPLAN_ASSIGN_OR_RETURN(const Socket socket, ConnectToLocal(name, deadline));
+  std::string token(kDigitCount, ' ');
+  PARPLAN_RETURN_IF_ERROR(socket.ReadAll(token.data(), kDigitCount, SteadyNow() + kWordPatience));
+  return token;
+}
+
+// Asks rank 0 until it answers.
+absl::StatusOr<std::string> AskForToken(const std::string& name, absl::Duration patience,
+                                        const std::function<void(const std::string&)>& on_notice,
+                                        absl::Duration notice_interval) {
+  const absl::Duration start = SteadyNow();
+  absl::Duration next_notice = start + notice_interval;
   while (true) {
-    absl::StatusOr<Socket> socket = ConnectToLocal(name, deadline);
-    if (socket.ok()) {
-      std::string token(kDigitCount, ' ');
-      PARPLAN_RETURN_IF_ERROR(
-          socket->ReadAll(token.data(), kDigitCount, SteadyNow() + kWordPatience));
-      return token;
+    absl::StatusOr<std::string> token = AskOnce(name, start + patience);
+    // Rank 0 does not listen yet, or the one of a job before ends and has not answered.
+    const bool may_come =
+        absl::IsUnavailable(token.status()) || absl::IsDeadlineExceeded(token.status());
+    const absl::Duration now = SteadyNow();
+    if (!may_come || now >= start + patience) return token;
+    if (now >= next_notice) {
+      next_notice = now + notice_interval;
+      on_notice(absl::StrCat("waits for the token of rank 0 since ",
+                             absl::FormatDuration(absl::Floor(now - start, absl::Seconds(1))), ": ",
+                             token.status().message()));
     }
-    // Rank 0 does not listen yet.
-    if (!absl::IsUnavailable(socket.status()) || SteadyNow() >= deadline) return socket.status();
     const timespec pause = absl::ToTimespec(kSocketPause);
     ::nanosleep(&pause, nullptr);
   }
@@ -70,12 +87,18 @@ absl::StatusOr<std::string> MakeToken() {
   return absl::BytesToHexString(absl::string_view(bytes.data(), bytes.size()));
 }
 
-absl::StatusOr<std::unique_ptr<NodeToken>> NodeToken::Agree(RankEnvironment& self,
-                                                            absl::Duration patience) {
+absl::StatusOr<std::unique_ptr<NodeToken>> NodeToken::Agree(
+    RankEnvironment& self, absl::Duration patience,
+    const std::function<void(const std::string&)>& on_notice, absl::Duration notice_interval) {
   if (!self.token.empty()) return nullptr;
   const std::string name = SocketName(self);
   if (self.rank != 0) {
-    absl::StatusOr<std::string> token = AskForToken(name, SteadyNow() + patience);
+    absl::StatusOr<std::string> token = AskForToken(
+        name, patience,
+        [&](const std::string& notice) {
+          if (on_notice) on_notice(absl::StrCat("rank ", self.rank, " ", notice));
+        },
+        notice_interval);
     if (!token.ok()) return WithAdvice(token.status(), self);
     self.token = *std::move(token);
     return nullptr;

@@ -3,6 +3,7 @@
 #ifndef PARPLAN_EXECUTOR_DEVICE_RANKS_NODE_TOKEN_H_
 #define PARPLAN_EXECUTOR_DEVICE_RANKS_NODE_TOKEN_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -25,11 +26,15 @@ class NodeToken {
  public:
   // Sets `self.token` where it is empty and the ranks are on one node, the same on each. Rank 0
   // hands it out from a thread as long as the result lives; the others wait for rank 0 up to
-  // `patience`. Null if `self` has a token. ALREADY_EXISTS on rank 0 and PERMISSION_DENIED on
-  // others if a process of another user, or of another job, has the name; UNAVAILABLE if rank 0
-  // does not come or has ended.
-  static absl::StatusOr<std::unique_ptr<NodeToken>> Agree(RankEnvironment& self,
-                                                          absl::Duration patience);
+  // `patience`, and ask again if it, or the rank 0 of a job before with that name, ends instead of
+  // saying it. `on_notice`, if not null, takes a line that says so every `notice_interval` of the
+  // wait, on this thread. Null if `self` has a token. ALREADY_EXISTS on rank 0 and
+  // PERMISSION_DENIED on others if a process of another user, or of another job, has the name;
+  // UNAVAILABLE if rank 0 does not come or has ended, DEADLINE_EXCEEDED if it says nothing.
+  static absl::StatusOr<std::unique_ptr<NodeToken>> Agree(
+      RankEnvironment& self, absl::Duration patience,
+      const std::function<void(const std::string&)>& on_notice = nullptr,
+      absl::Duration notice_interval = absl::Seconds(10));
   ~NodeToken();
 
  private:

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,6 +107,40 @@ TEST(NodeToken, WithoutRankZeroItSaysWhatToDo) {
               StatusIs(absl::StatusCode::kUnavailable,
                        AllOf(HasSubstr("rank 3"), HasSubstr("set PARPLAN_TOKEN"))));
   EXPECT_EQ(self.token, "");
+}
+
+// Rank 0 comes only once another rank has said that it waits for it.
+TEST(NodeToken, WhoWaitsSaysSo) {
+  RankEnvironment first = RankOf("slow", 0);
+  RankEnvironment second = RankOf("slow", 1);
+  std::unique_ptr<NodeToken> token;
+  ASSERT_OK(NodeToken::Agree(
+                second, kAgreementPatience,
+                [&](const std::string& notice) {
+                  EXPECT_THAT(notice, HasSubstr("rank 1 waits for the token of rank 0"));
+                  if (token != nullptr) return;
+                  ASSERT_OK_AND_ASSIGN(token, NodeToken::Agree(first, kAgreementPatience));
+                },
+                /*notice_interval=*/absl::ZeroDuration())
+                .status());
+  EXPECT_EQ(second.token, first.token);
+  EXPECT_EQ(second.token.size(), 32u);
+}
+
+// One of the same id and port may end with this job's rank in its queue.
+TEST(NodeToken, TheEndOfAJobBeforeIsWaitedFor) {
+  RankEnvironment first = RankOf("again", 0);
+  RankEnvironment second = RankOf("again", 1);
+  absl::StatusOr<LocalListener> before = LocalListener::Open(NameOf(first));
+  ASSERT_OK(before);
+  std::thread rank([&] { EXPECT_OK(NodeToken::Agree(second, kAgreementPatience).status()); });
+  pollfd interest = {.fd = before->descriptor(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&interest, 1, /*timeout=*/-1), 1);
+  // Closes it, and the connection in its queue.
+  before = absl::CancelledError("over");
+  ASSERT_OK_AND_ASSIGN(const auto token, NodeToken::Agree(first, kAgreementPatience));
+  rank.join();
+  EXPECT_EQ(second.token, first.token);
 }
 
 TEST(NodeToken, ATakenNameEndsRankZero) {
