@@ -19,6 +19,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "executor/device/comm/frame.h"
 #include "executor/device/comm/handshake.h"
 #include "executor/device/comm/hello_reader.h"
@@ -359,6 +360,60 @@ TEST(TlsJob, AByteThatIsAlteredBetweenTwoNodesEndsTheOperation) {
         << place;
     EXPECT_EQ(heard, std::string(8, ' '));
   }
+}
+
+// Rank 0 of two, a real one, accepts the connection of rank 1, which is the test, for a group.
+// Returns whether it has TLS, and the bytes on it are those of a broadcast from rank 0.
+bool ListensWithTls(bool is_same_machine, TlsLinks tls_links) {
+  const std::unique_ptr<RendezvousServer> server = ServeJob(2);
+  const RawRank rank(*server, 1, 2);
+  std::thread other([&] {
+    const auto fabric = JobFabric::Join({.rendezvous = server->address(),
+                                         .token = "secret",
+                                         .rank = 0,
+                                         .world_size = 2,
+                                         .transport = TransportKind::kTcp,
+                                         .tls_links = tls_links});
+    ASSERT_OK(fabric);
+    const auto group = (*fabric)->MakeGroup("data", {0, 1});
+    ASSERT_OK(group);
+    std::string data = "12345678";
+    EXPECT_OK((*group)->Broadcast(ElementType::kByte, data.data(), 8, /*root=*/0));
+  });
+  rank.Write({.kind = FrameKind::kGet, .number = 1, .key = RankFact(0)});
+  const std::pair<std::string, std::string> place = absl::StrSplit(rank.Read().value, ' ');
+  rank.Write({.kind = FrameKind::kSet,
+              .key = RankFact(1),
+              .value = absl::StrCat(is_same_machine ? place.first : "other/boot", " 127.0.0.1:1")});
+  absl::StatusOr<Socket> socket = Socket::Connect(place.second, SteadyNow() + kLong);
+  EXPECT_OK(socket);
+  const std::string name = "links/data:0,1#0";
+  Handshake handshake = {
+      .purpose = kRanksPurpose, .caller = 1, .listener = 0, .context = DigestOf(name)};
+  EXPECT_OK(SayHello(*socket, handshake, SteadyNow() + kLong));
+  EXPECT_OK(ProveTo(*socket, handshake, "secret", name, SteadyNow() + kLong));
+  // Rank 0 writes first only in plain; the client of TLS does otherwise.
+  const bool has_tls =
+      tls_links == TlsLinks::kAll || (tls_links == TlsLinks::kBetweenNodes && !is_same_machine);
+  bool is_secured = false;
+  if (has_tls) {
+    is_secured =
+        socket->FinishTls(TlsSide::kClient, TlsKeyOf(handshake, "secret"), SteadyNow() + kLong)
+            .ok();
+    EXPECT_TRUE(is_secured);
+  }
+  std::string message(24, ' ');
+  EXPECT_OK(socket->ReadAll(message.data(), 24, SteadyNow() + kLong));
+  EXPECT_EQ(message.substr(16), "12345678");
+  other.join();
+  return is_secured;
+}
+
+TEST(TlsJob, AListenerHasTlsWhereTheSettingWantsIt) {
+  EXPECT_TRUE(ListensWithTls(/*is_same_machine=*/false, TlsLinks::kBetweenNodes));
+  EXPECT_TRUE(ListensWithTls(/*is_same_machine=*/true, TlsLinks::kAll));
+  EXPECT_FALSE(ListensWithTls(/*is_same_machine=*/true, TlsLinks::kBetweenNodes));
+  EXPECT_FALSE(ListensWithTls(/*is_same_machine=*/false, TlsLinks::kNone));
 }
 
 TEST(TlsJob, RanksThatDoNotAgreeOnTlsEndTheJob) {
