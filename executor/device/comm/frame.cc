@@ -5,7 +5,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 
 namespace parplan {
@@ -35,8 +34,12 @@ std::string RankFact(int rank) { return absl::StrCat("rank/", rank); }
 
 int OwnerOfFact(absl::string_view key) {
   int number = 0;
-  if (absl::ConsumePrefix(&key, "rank/")) return absl::SimpleAtoi(key, &number) ? number : -1;
-  if (!absl::ConsumePrefix(&key, "memory/")) return -1;
+  const size_t slash = key.find('/');
+  if (slash == absl::string_view::npos) return -1;
+  const absl::string_view kind = key.substr(0, slash);
+  key.remove_prefix(slash + 1);
+  if (absl::SimpleAtoi(key, &number)) return number;
+  if (kind != "memory") return -1;
   const size_t begin = key.rfind(':');
   const size_t end = key.find_first_of(",#", begin == absl::string_view::npos ? 0 : begin);
   if (begin == absl::string_view::npos || end == absl::string_view::npos) return -1;

@@ -77,8 +77,8 @@ TEST(RendezvousServer, NamesTheRankThatDoesNotAnswerToAll) {
 
 // Else the first rank to speak could name the address, or the memory, of another.
 TEST(RendezvousServer, AFactIsPublishedByTheRankThatItIsAbout) {
-  for (const char* const fact :
-       {"rank/1", "memory/data:1,2#0", "memory/alone:1#3", "memory/a:b:1,2#0"}) {
+  for (const char* const fact : {"rank/1", "device/1", "has ended/1", "memory/data:1,2#0",
+                                 "memory/alone:1#3", "memory/a:b:1,2#0"}) {
     const std::unique_ptr<RendezvousServer> server = ServerOf(3);
     const RawRank owner(*server, 1, 3);
     const RawRank other(*server, 2, 3);
