@@ -134,15 +134,14 @@ void RendezvousServer::Welcome() {
   guests_.push_back(std::make_unique<Guest>());
   guests_.back()->socket = *std::move(socket);
   guests_.back()->since = options_.now();
-  const auto stranger_count = std::count_if(guests_.begin(), guests_.end(), [](const auto& guest) {
-    return guest->rank < 0 && !guest->is_gone;
-  });
+  const auto stranger_count = std::count_if(guests_.begin(), guests_.end(),
+                                            [](const auto& guest) { return guest->is_stranger(); });
   if (static_cast<size_t>(stranger_count) > max_stranger_count_) DropOldestStranger();
 }
 
 void RendezvousServer::DropOldestStranger() {
   for (const std::unique_ptr<Guest>& guest : guests_) {
-    if (guest->rank >= 0 || guest->is_gone) continue;
+    if (!guest->is_stranger()) continue;
     guest->is_gone = true;
     guest->socket.Close();
     return;

@@ -82,6 +82,9 @@ class RendezvousServer {
     int rank = -1;
     bool said_goodbye = false;
     bool is_gone = false;
+
+    // Whether it has not proved that it knows the token. TLS follows the proof.
+    bool is_stranger() const { return rank < 0 && !is_gone && !socket.has_tls(); }
   };
   struct Question {
     Guest* guest;
