@@ -110,10 +110,6 @@ void RendezvousServer::Serve() {
   }
 }
 
-bool RendezvousServer::IsStranger(const Guest& guest) {
-  return guest.rank < 0 && !guest.is_gone && !guest.socket.has_tls();
-}
-
 absl::Duration RendezvousServer::EndOf(const Guest& guest) const {
   return guest.since + (guest.socket.has_tls() ? options_.tls_patience : options_.hello_patience);
 }
@@ -143,13 +139,13 @@ void RendezvousServer::Welcome() {
   guests_.back()->socket = *std::move(socket);
   guests_.back()->since = options_.now();
   const auto stranger_count = std::count_if(guests_.begin(), guests_.end(),
-                                            [](const auto& guest) { return IsStranger(*guest); });
+                                            [](const auto& guest) { return guest->is_stranger(); });
   if (static_cast<size_t>(stranger_count) > max_stranger_count_) DropOldestStranger();
 }
 
 void RendezvousServer::DropOldestStranger() {
   for (const std::unique_ptr<Guest>& guest : guests_) {
-    if (!IsStranger(*guest)) continue;
+    if (!guest->is_stranger()) continue;
     guest->is_gone = true;
     guest->socket.Close();
     return;

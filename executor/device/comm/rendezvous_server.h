@@ -86,6 +86,9 @@ class RendezvousServer {
     int rank = -1;
     bool said_goodbye = false;
     bool is_gone = false;
+
+    // Whether it has not proved that it knows the token. TLS follows the proof.
+    bool is_stranger() const { return rank < 0 && !is_gone && !socket.has_tls(); }
   };
   struct Question {
     Guest* guest;
@@ -104,8 +107,6 @@ class RendezvousServer {
   RendezvousServer(RendezvousServerOptions options, Listener listener, Socket wake_in,
                    Socket wake_out);
   void Serve();
-  // Returns whether a connection has not proved who it is.
-  static bool IsStranger(const Guest& guest);
   // Returns when a connection of a stranger, or one that sets up TLS, must end.
   absl::Duration EndOf(const Guest& guest) const;
   // Returns when the thread has something to do although no message comes.

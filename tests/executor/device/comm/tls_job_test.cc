@@ -236,6 +236,29 @@ TEST(TlsJob, WhoDoesNotGoOnWithTlsIsNoRank) {
               StatusIs(absl::StatusCode::kUnavailable));
 }
 
+TEST(TlsJob, WhoHasProvedItselfDoesNotGiveWayToStrangers) {
+  const std::unique_ptr<RendezvousServer> server = ServeJob(1);
+  ASSERT_OK_AND_ASSIGN(Socket rank, Socket::Connect(server->address(), SteadyNow() + kLong));
+  Handshake handshake = {.purpose = kMeetingPurpose, .caller = 0, .context = "1"};
+  ASSERT_OK(SayHello(rank, handshake, SteadyNow() + kLong));
+  ASSERT_OK(ProveTo(rank, handshake, "secret", "", SteadyNow() + kLong));
+  // More than a server of one rank keeps.
+  std::vector<Socket> strangers;
+  for (int k = 0; k < 200; ++k) {
+    ASSERT_OK_AND_ASSIGN(Socket stranger, Socket::Connect(server->address(), SteadyNow() + kLong));
+    strangers.push_back(std::move(stranger));
+  }
+  // The server has taken all of them in once it has dropped so many.
+  char byte = 0;
+  for (int k = 0; k < 200 - 66; ++k) {
+    EXPECT_THAT(strangers[k].ReadAll(&byte, 1, SteadyNow() + kLong),
+                StatusIs(absl::StatusCode::kUnavailable));
+  }
+  ASSERT_OK(rank.FinishTls(TlsSide::kClient, TlsKeyOf(handshake, "secret"), SteadyNow() + kLong));
+  ASSERT_OK_AND_ASSIGN(const Frame welcome, ReadFrame(rank, SteadyNow() + kLong));
+  EXPECT_EQ(welcome.kind, FrameKind::kWelcome);
+}
+
 TEST(TlsJob, AReaderOfHellosWaitsForNobodysTls) {
   const auto prove = [](HelloReader& reader, int caller, const std::string& name,
                         Handshake& handshake) {
