@@ -99,7 +99,7 @@ int TlsSession::ReadBytes(BIO* bio, char* data, int size) {
 
 int TlsSession::WriteBytes(BIO* bio, const char* data, int size) {
   TlsSession& session = *static_cast<TlsSession*>(BIO_get_data(bio));
-  // As an answer to a change of the key, nothing can be sent any more.
+  // After an error nothing can be sent, not even the answer to a change of the key.
   if (session.send_failure_.ok()) session.unsent_.append(data, size);
   return size;
 }

@@ -111,7 +111,7 @@ class TlsSession {
   int error_number_ = 0;
   bool lacks_memory_ = false;
   absl::Status failure_;
-  // What ended the direction to the other side alone, and its errno or 0.
+  // The error that ended the direction to the other side alone, and its errno or 0.
   absl::Status send_failure_;
   int send_error_number_ = 0;
   std::unique_ptr<SSL, SslDeleter> ssl_;
