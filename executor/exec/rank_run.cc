@@ -23,6 +23,7 @@
 #include "executor/device/backend/load_backend.h"
 #include "executor/device/comm/job_fabric.h"
 #include "executor/device/comm/rendezvous_server.h"
+#include "executor/device/ranks/node_token.h"
 #include "executor/exec/exec_inputs.h"
 #include "executor/exec/execution_notes.h"
 #include "executor/exec/machine_watch.h"
@@ -217,7 +218,7 @@ absl::Status WriteResults(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& joined) {
+absl::Status RunRank(const ExecFlags& flags, RankEnvironment self, bool& joined) {
   PARPLAN_ASSIGN_OR_RETURN(ExecInputs inputs, ReadInputs(flags, absl::Now()));
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceBackend> backend,
                            LoadBackend(flags.backend));
@@ -238,6 +239,11 @@ absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& 
   PARPLAN_ASSIGN_OR_RETURN(const DeviceFacts facts, backend->Describe(index));
   PARPLAN_RETURN_IF_ERROR(inputs.plan.CheckDevice(self.rank, self.world_size, facts));
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, backend->Open(index));
+  const auto on_notice = [](const std::string& notice) {
+    LogEvent("info", "waiting for other ranks", {{"message", notice}});
+  };
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<NodeToken> token,
+                           NodeToken::Agree(self, JobFabricOptions().join_timeout, on_notice));
   std::unique_ptr<RendezvousServer> rendezvous;
   if (self.serves_rendezvous()) {
     const bool is_local = self.host == "127.0.0.1";
@@ -251,9 +257,7 @@ absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& 
   JobFabricOptions options = self.ToFabricOptions();
   options.operation_timeout = absl::Seconds(flags.operation_timeout_seconds);
   options.shape = inputs.shape;
-  options.on_notice = [](const std::string& notice) {
-    LogEvent("info", "waiting for other ranks", {{"message", notice}});
-  };
+  options.on_notice = on_notice;
   joined = true;
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<JobFabric> fabric,
                            JobFabric::Join(std::move(options)));

@@ -29,7 +29,7 @@ namespace parplan {
 // other error rank 0 prints no table and writes no results. A server that cannot be reached is no
 // error, nor are flags of its connection that `MakeServerSink` (clients/cpp/execution_sink.h)
 // refuses; main.cc checks these before.
-absl::Status RunRank(const ExecFlags& flags, const RankEnvironment& self, bool& joined);
+absl::Status RunRank(const ExecFlags& flags, RankEnvironment self, bool& joined);
 
 }  // namespace parplan
 

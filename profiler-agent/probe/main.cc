@@ -47,6 +47,9 @@ JobFabricOptions FabricOptionsOf(const agent::v1::ProbePlan& plan, const RankEnv
   options.rank = meeting.first_rank() + self.local_rank;
   options.world_size = plan.rank_count();
   options.host = meeting.host();
+  // Measures the link, not the encryption, which programs that train with NCCL do not have. The
+  // bytes are those of no job.
+  options.tls_links = TlsLinks::kNone;
   return options;
 }
 

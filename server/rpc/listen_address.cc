@@ -49,7 +49,10 @@ absl::Status CheckListenAddress(absl::string_view address, absl::string_view fie
                           port <= kMaxPort;
     const absl::string_view host = has_port ? address.substr(0, colon) : "";
     const bool has_brackets = absl::StartsWith(host, "[") && absl::EndsWith(host, "]");
-    if (has_port && (has_brackets || !absl::StrContains(host, ":"))) return absl::OkStatus();
+    // Only addresses of IPv6 have brackets, and each of them has a colon.
+    const bool is_host = has_brackets ? absl::StrContains(host, ":")
+                                      : host.find_first_of(":[]") == absl::string_view::npos;
+    if (has_port && is_host) return absl::OkStatus();
   }
   return FieldError(Reason::kSpecInvalid, field,
                     absl::StrCat("`", address,

@@ -85,8 +85,9 @@ class PendingWork {
   // Blocks until the operation has ended and returns how; further calls return the same. NCCL's
   // blocks at most until it has started, except for a barrier, and makes later work of the device
   // wait for its end. DEADLINE_EXCEEDED naming the rank that was waited for, UNAVAILABLE if a rank
-  // is lost, ABORTED after `Abort`, INTERNAL if the ranks called different operations. After an
-  // error every operation of the communicator fails, and the content of its buffers is undefined.
+  // is lost, DATA_LOSS if something was altered on its way, ABORTED after `Abort`, INTERNAL if the
+  // ranks called different operations. After an error every operation of the communicator fails,
+  // and the content of its buffers is undefined.
   virtual absl::Status Wait() = 0;
   // Returns whether the operation has ended, well or not. Between processors a call also moves it.
   virtual bool IsDone() = 0;
@@ -153,7 +154,7 @@ class Communicator {
   // message of a pair still connects the two, and waits for both. Collective, and of no effect
   // when repeated. Without it the first operation connects, which all ranks of the group must then
   // start; a group of more than two ranks whose first operations are sends and receives needs
-  // `Warm`. DEADLINE_EXCEEDED or UNAVAILABLE if a rank does not come.
+  // `Warm`. DEADLINE_EXCEEDED or UNAVAILABLE if a rank does not come, or DATA_LOSS.
   virtual absl::Status Warm() { return absl::OkStatus(); }
 
   // Splits the group: ranks that give the same `color` are in one group, ordered by `key` and then

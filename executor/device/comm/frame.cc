@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
@@ -30,6 +31,20 @@ absl::StatusOr<FrameHeader> HeaderOf(absl::string_view arrived) {
 }
 
 std::string RankFact(int rank) { return absl::StrCat("rank/", rank); }
+
+int OwnerOfFact(absl::string_view key) {
+  int number = 0;
+  const size_t slash = key.find('/');
+  if (slash == absl::string_view::npos) return -1;
+  const absl::string_view kind = key.substr(0, slash);
+  key.remove_prefix(slash + 1);
+  if (absl::SimpleAtoi(key, &number)) return number;
+  if (kind != "memory") return -1;
+  const size_t begin = key.rfind(':');
+  const size_t end = key.find_first_of(",#", begin == absl::string_view::npos ? 0 : begin);
+  if (begin == absl::string_view::npos || end == absl::string_view::npos) return -1;
+  return absl::SimpleAtoi(key.substr(begin + 1, end - begin - 1), &number) ? number : -1;
+}
 
 absl::Status WriteFrame(const Socket& socket, const Frame& frame, absl::Duration deadline) {
   if (frame.key.size() > kMaxFrameText || frame.value.size() > kMaxFrameText) {

@@ -41,7 +41,8 @@ enum class FrameKind : uint8_t {
   kAbort = 8,
   // The server reports to all ranks that the job has failed. `number`: the rank that is lost, has
   // ended the job, or is to blame for a stall (0 if none is found); `key`: `aborted`, with the
-  // reason in `value`, or `lost` or `stalled`, with the whole message there.
+  // reason in `value`, or `lost`, `altered` (lost since something was altered on its way) or
+  // `stalled`, with the whole message there.
   kFailure = 9,
   // An operation of a rank took too long. `number`: one more than the rank it waits for, 0 if that
   // is not known; `value`: the operation.
@@ -62,6 +63,10 @@ enum class FrameKind : uint8_t {
 inline constexpr char kMissingRanks[] = "missing ranks";
 // The fact under which a rank publishes its machine, a space, and the HOST:PORT it listens at.
 std::string RankFact(int rank);
+// Returns the rank that a fact is about, which alone may publish it; -1 for others. Facts of a rank
+// are KIND/RANK: `JobFabric` publishes its address, `rank/1`, a GPU its place, `device/1`. And the
+// first rank of a group publishes where it hands over its memory, `memory/NAME:1,4,5#0`.
+int OwnerOfFact(absl::string_view key);
 
 // One message.
 struct Frame {
@@ -77,10 +82,10 @@ struct Frame {
 inline constexpr uint32_t kMaxFrameText = 1 << 20;
 
 // Writes a frame until `deadline` on SteadyNow(). INVALID_ARGUMENT for a text longer than
-// kMaxFrameText; else the errors of Socket::WriteAll: UNAVAILABLE, DEADLINE_EXCEEDED.
+// kMaxFrameText; else the errors of Socket::WriteAll: UNAVAILABLE, DEADLINE_EXCEEDED, DATA_LOSS.
 absl::Status WriteFrame(const Socket& socket, const Frame& frame, absl::Duration deadline);
 // Reads a frame. INVALID_ARGUMENT for bytes that are not a frame; else the errors of
-// Socket::ReadAll: UNAVAILABLE, DEADLINE_EXCEEDED.
+// Socket::ReadAll: UNAVAILABLE, DEADLINE_EXCEEDED, DATA_LOSS.
 absl::StatusOr<Frame> ReadFrame(const Socket& socket, absl::Duration deadline);
 
 // The part of a frame before its texts.

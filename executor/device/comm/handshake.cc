@@ -1,8 +1,11 @@
 #include "executor/device/comm/handshake.h"
 
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
 #include <openssl/rand.h>
 
 #include <array>
@@ -13,6 +16,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "base/system/openssl_handles.h"
+#include "executor/device/comm/tls_session.h"
 
 namespace parplan {
 namespace {
@@ -32,14 +36,13 @@ absl::StatusOr<std::string> MakeNonce() {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-// Returns the text of a proof. Each part has its length before it, so that no two handshakes have
-// one text.
-std::string Transcript(HandshakeSide side, const Handshake& handshake) {
+// Returns the text of a proof, or of a key: `use`, and all that was said. Each part has its length
+// before it, so that no two handshakes have one text.
+std::string Transcript(const std::string& use, const Handshake& handshake) {
   std::string text;
   for (const std::string& part :
-       {std::string(side == HandshakeSide::kCaller ? "caller" : "listener"), handshake.purpose,
-        absl::StrCat(handshake.caller), absl::StrCat(handshake.listener), handshake.context,
-        handshake.caller_nonce, handshake.listener_nonce}) {
+       {use, handshake.purpose, absl::StrCat(handshake.caller), absl::StrCat(handshake.listener),
+        handshake.context, handshake.caller_nonce, handshake.listener_nonce}) {
     absl::StrAppend(&text, part.size(), ":", part);
   }
   return text;
@@ -56,7 +59,8 @@ std::string DigestOf(absl::string_view text) {
 }
 
 std::string MakeProof(HandshakeSide side, const Handshake& handshake, absl::string_view token) {
-  const std::string text = Transcript(side, handshake);
+  const std::string text =
+      Transcript(side == HandshakeSide::kCaller ? "caller" : "listener", handshake);
   // Not null, which would mean no key at all.
   const std::string key(token);
   Digest digest;
@@ -72,6 +76,27 @@ bool IsProof(absl::string_view proof, HandshakeSide side, const Handshake& hands
   const std::string right = MakeProof(side, handshake, token);
   return proof.size() == right.size() &&
          CRYPTO_memcmp(proof.data(), right.data(), right.size()) == 0;
+}
+
+std::string TlsKeyOf(const Handshake& handshake, absl::string_view token) {
+  std::string info = Transcript("parplan tls", handshake);
+  std::string secret(token);
+  std::string key(kTlsKeySize, '\0');
+  EVP_KDF* const algorithm = EVP_KDF_fetch(nullptr, OSSL_KDF_NAME_HKDF, nullptr);
+  EVP_KDF_CTX* const context = EVP_KDF_CTX_new(algorithm);
+  EVP_KDF_free(algorithm);
+  std::string digest = "SHA256";
+  const OSSL_PARAM parameters[] = {
+      OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.data(), 0),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, secret.data(), secret.size()),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info.data(), info.size()),
+      OSSL_PARAM_construct_end()};
+  const int is_done =
+      EVP_KDF_derive(context, reinterpret_cast<unsigned char*>(key.data()), key.size(), parameters);
+  EVP_KDF_CTX_free(context);
+  OPENSSL_cleanse(secret.data(), secret.size());
+  PARPLAN_CHECK(is_done == 1);
+  return key;
 }
 
 absl::Status SayHello(const Socket& socket, Handshake& handshake, absl::Duration deadline) {

@@ -5,13 +5,16 @@
 //   kHello  rank, nonce, context   ->
 //                                  <-   kChallenge  nonce, proof
 //   kProof  proof, value           ->
+//   TLS, as its client            <->   TLS, as its server
 //
 // A proof is the HMAC-SHA256, with the token as the key, of its side, the purpose, both ranks, the
 // context and both nonces. So it is good for one connection, one pair of ranks and one direction. A
 // caller proves nothing to a listener that has not proved itself. Whoever takes part in a
 // handshake, or listens to one, can try tokens against a proof as fast as his machines allow: a
-// token is a random secret of 128 bits or more. What follows on the connection is neither encrypted
-// nor authenticated. `Rendezvous`, `RendezvousServer`, `HelloReader` and `JobFabric` use this.
+// token is a random secret of 128 bits or more. TLS with a key that follows from the token and from
+// what both have said (`TlsKeyOf`) covers what comes then, on each connection to a rendezvous and
+// on those between ranks for which `JobFabricOptions::tls_links` asks. `Rendezvous`,
+// `RendezvousServer`, `HelloReader` and `JobFabric` use this.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_HANDSHAKE_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_HANDSHAKE_H_
@@ -34,8 +37,8 @@ inline constexpr size_t kProofSize = 32;
 
 // The purposes of connections. The context of a meeting is the number of ranks, that of a
 // connection between two ranks the digest of the name of what it is for.
-inline constexpr char kMeetingPurpose[] = "parplan meeting 1";
-inline constexpr char kRanksPurpose[] = "parplan ranks 1";
+inline constexpr char kMeetingPurpose[] = "parplan meeting 2";
+inline constexpr char kRanksPurpose[] = "parplan ranks 2";
 // The rank of a rendezvous in a handshake.
 inline constexpr int kRendezvousRank = -1;
 
@@ -63,6 +66,13 @@ std::string MakeProof(HandshakeSide side, const Handshake& handshake, absl::stri
 bool IsProof(absl::string_view proof, HandshakeSide side, const Handshake& handshake,
              absl::string_view token);
 
+// Returns the key of the TLS that follows a handshake, kTlsKeySize bytes (tls_session.h): the
+// HKDF-SHA256 (RFC 5869) of the token, without salt, with "parplan tls" and what both proofs cover
+// as its info. REQUIRES, unchecked: both nonces are set.
+std::string TlsKeyOf(const Handshake& handshake, absl::string_view token);
+
+// The two below are in plain, so DATA_LOSS is none of their errors.
+//
 // Sends kHello, as the caller, with a fresh nonce until `deadline` on SteadyNow(). All of
 // `handshake` but the nonces is set before. The errors of WriteFrame; UNAVAILABLE if the system has
 // no random bytes.

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "executor/device/comm/frame.h"
 #include "executor/device/comm/steady_clock.h"
+#include "executor/device/comm/tls_session.h"
 
 namespace parplan {
 namespace {
@@ -24,8 +25,12 @@ constexpr size_t kContextSize = 32;
 }  // namespace
 
 void HelloReader::Add(Socket socket, absl::Duration now) {
-  if (silent_.size() >= kMaxSilentCount) silent_.pop_front();
-  silent_.push_back({std::move(socket), now + kPatience, std::nullopt, ""});
+  const auto is_stranger = [](const Silent& silent) { return !silent.name.has_value(); };
+  if (static_cast<size_t>(std::count_if(silent_.begin(), silent_.end(), is_stranger)) >=
+      kMaxSilentCount) {
+    silent_.erase(std::find_if(silent_.begin(), silent_.end(), is_stranger));
+  }
+  silent_.push_back({std::move(socket), now + kPatience, std::nullopt, "", std::nullopt});
 }
 
 size_t HelloReader::NextSize(const Silent& silent) const {
@@ -76,33 +81,61 @@ HelloReader::Progress HelloReader::Challenge(Silent& silent) const {
   return Progress::kIncomplete;
 }
 
+HelloReader::Progress HelloReader::Admit(Silent& silent) const {
+  absl::StatusOr<std::optional<Frame>> proof = TakeFrame(silent.arrived);
+  // The proof covers the digest that the hello said.
+  if (!proof.ok() || !proof->has_value() ||
+      DigestOf((*proof)->value) != silent.handshake->context) {
+    return Progress::kWrong;
+  }
+  silent.name = std::move((*proof)->value);
+  if (!wants_tls_ || !wants_tls_(silent.handshake->caller, *silent.name)) return Progress::kWhole;
+  const bool has_begun =
+      silent.socket.StartTls(TlsSide::kServer, TlsKeyOf(*silent.handshake, token_)).ok();
+  return has_begun ? Progress::kIncomplete : Progress::kWrong;
+}
+
+HelloReader::Progress HelloReader::Advance(Silent& silent, absl::Duration now) const {
+  Progress progress = Progress::kIncomplete;
+  if (!silent.name.has_value()) {
+    const size_t before = silent.arrived.size();
+    progress = Read(silent);
+    // This rank may have looked late, and a long name comes in parts.
+    if (progress == Progress::kWhole ||
+        (silent.handshake.has_value() && silent.arrived.size() > std::max(before, kFirstTextEnd))) {
+      silent.end = now + kPatience;
+    }
+    if (progress != Progress::kWhole) return progress;
+    progress = silent.handshake.has_value() ? Admit(silent) : Challenge(silent);
+    if (progress != Progress::kIncomplete || !silent.name.has_value()) return progress;
+    silent.end = now + kTlsPatience;
+  }
+  const absl::StatusOr<bool> is_done = silent.socket.ContinueTls();
+  if (!is_done.ok()) return Progress::kWrong;
+  return *is_done ? Progress::kWhole : Progress::kIncomplete;
+}
+
+void HelloReader::DropEarlier(const Silent& silent) {
+  silent_.remove_if([&silent](const Silent& other) {
+    return &other != &silent && other.name == silent.name &&
+           other.handshake->caller == silent.handshake->caller;
+  });
+}
+
 std::vector<HelloReader::Guest> HelloReader::Take(absl::Duration now) {
   std::vector<Guest> guests;
   for (auto each = silent_.begin(); each != silent_.end();) {
-    const size_t before = each->arrived.size();
-    Progress progress = Read(*each);
-    if (progress == Progress::kWhole && !each->handshake.has_value()) {
-      progress = Challenge(*each);
-      // This rank may have looked late.
-      each->end = now + kPatience;
-    } else if (each->handshake.has_value() &&
-               each->arrived.size() > std::max(before, kFirstTextEnd)) {
-      // A long name comes in parts, which the reader may look at seldom.
-      each->end = now + kPatience;
-    }
+    const bool was_stranger = !each->name.has_value();
+    const Progress progress = Advance(*each, now);
+    if (was_stranger && each->name.has_value()) DropEarlier(*each);
     if (progress == Progress::kIncomplete && now < each->end) {
       ++each;
       continue;
     }
     if (progress == Progress::kWhole) {
-      absl::StatusOr<std::optional<Frame>> proof = TakeFrame(each->arrived);
-      // The proof covers the digest that the hello said.
-      if (proof.ok() && proof->has_value() &&
-          DigestOf((*proof)->value) == each->handshake->context) {
-        guests.push_back({.socket = std::move(each->socket),
-                          .rank = each->handshake->caller,
-                          .name = std::move((*proof)->value)});
-      }
+      guests.push_back({.socket = std::move(each->socket),
+                        .rank = each->handshake->caller,
+                        .name = *std::move(each->name)});
     }
     each = silent_.erase(each);
   }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -19,6 +20,7 @@
 #include "executor/device/comm/shared_memory_links.h"
 #include "executor/device/comm/steady_clock.h"
 #include "executor/device/comm/tcp_links.h"
+#include "executor/device/comm/tls_session.h"
 
 namespace parplan {
 namespace {
@@ -46,10 +48,14 @@ std::string MachineName() {
 }
 
 // Returns the name of what ranks connect for: the links of a group, or its memory.
-std::string LinksOf(const std::string& id) { return absl::StrCat("links/", id); }
+constexpr char kLinksPrefix[] = "links/";
+std::string LinksOf(const std::string& id) { return absl::StrCat(kLinksPrefix, id); }
 std::string MemoryOf(const std::string& id) { return absl::StrCat("memory/", id); }
 // Returns the id of the group of such a name.
 std::string GroupIdOf(const std::string& name) { return name.substr(name.find('/') + 1); }
+
+// The fact by which ranks notice that they do not agree, after the variable that sets it.
+constexpr char kTlsLinksFact[] = "PARPLAN_TLS_LINKS";
 
 bool IsReadable(int descriptor) {
   pollfd interest = {.fd = descriptor, .events = POLLIN, .revents = 0};
@@ -106,7 +112,8 @@ JobFabric::JobFabric(JobFabricOptions options, std::unique_ptr<Rendezvous> rende
       rendezvous_(std::move(rendezvous)),
       listener_(std::move(listener)),
       local_listener_(std::move(local_listener)),
-      hellos_(options_.token, options_.rank) {
+      hellos_(options_.token, options_.rank,
+              [this](int caller, const std::string& name) { return WantsTls(caller, name); }) {
   if (options_.has_progress_thread) progress_ = std::make_unique<ProgressThread>();
   rendezvous_->SetAwaited([this] { return AwaitedRank(); });
 }
@@ -126,6 +133,9 @@ int JobFabric::AwaitedRank() {
 absl::Status JobFabric::Introduce() {
   const std::string own = absl::StrCat(MachineName(), " ", options_.host, ":", listener_.port());
   PARPLAN_RETURN_IF_ERROR(rendezvous_->Set(RankFact(options_.rank), own));
+  // After the address, so that a contradiction names the host of its rank.
+  PARPLAN_RETURN_IF_ERROR(
+      rendezvous_->Set(kTlsLinksFact, absl::StrCat(static_cast<int>(options_.tls_links))));
   for (int rank = 0; rank < options_.world_size; ++rank) {
     absl::StatusOr<std::string> other = rendezvous_->Get(RankFact(rank), options_.join_timeout);
     if (absl::IsDeadlineExceeded(other.status())) {
@@ -138,6 +148,12 @@ absl::Status JobFabric::Introduce() {
     addresses_.push_back(parts.second);
   }
   return absl::OkStatus();
+}
+
+bool JobFabric::WantsTls(int rank, const std::string& name) const {
+  if (!absl::StartsWith(name, kLinksPrefix)) return false;
+  if (options_.tls_links != TlsLinks::kBetweenNodes) return options_.tls_links == TlsLinks::kAll;
+  return rank < 0 || rank >= options_.world_size || machines_[rank] != machines_[options_.rank];
 }
 
 int JobFabric::SpinCount() const {
@@ -253,6 +269,15 @@ absl::StatusOr<Socket> JobFabric::Visit(
     if (proven.ok()) {
       PARPLAN_RETURN_IF_ERROR(AwaitBytes(socket, name, rank, deadline));
       proven = ProveTo(socket, handshake, options_.token, name, deadline);
+    }
+    if (proven.ok() && WantsTls(rank, name)) {
+      proven = socket.StartTls(TlsSide::kClient, TlsKeyOf(handshake, options_.token));
+      while (proven.ok()) {
+        const absl::StatusOr<bool> is_done = socket.ContinueTls();
+        proven = is_done.status();
+        if (!proven.ok() || *is_done) break;
+        PARPLAN_RETURN_IF_ERROR(AwaitBytes(socket, name, rank, deadline));
+      }
     }
     if (proven.ok()) return socket;
     if (!absl::IsUnavailable(proven) || SteadyNow() >= deadline) {

@@ -1,6 +1,6 @@
 // A rank's connections to the other ranks of its job: the rendezvous, and communicators for any
 // groups of ranks. Groups of processes of one user, PID namespace and network namespace on one
-// machine use shared memory, others TCP.
+// machine use shared memory, others TCP, between nodes with TLS.
 //
 //   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<JobFabric> fabric, JobFabric::Join(options));
 //   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> group,
@@ -43,6 +43,16 @@ enum class TransportKind {
   kTcp,
 };
 
+// The TCP connections between ranks that have TLS. Those to the rendezvous always have it.
+enum class TlsLinks {
+  // None: what ranks exchange can be read and changed on its way.
+  kNone,
+  // Those between ranks that are not on one machine (of one boot, user, PID namespace and network
+  // namespace): only these leave the kernel, or cross a bridge between containers.
+  kBetweenNodes,
+  kAll,
+};
+
 // This rank's place in the job, and how it reaches the others.
 struct JobFabricOptions {
   // "HOST:PORT" of the rendezvous, and the job's token (RendezvousServerOptions).
@@ -54,6 +64,8 @@ struct JobFabricOptions {
   // there only, else (also with `localhost`) on all addresses of the machine.
   std::string host = "127.0.0.1";
   TransportKind transport = TransportKind::kAutomatic;
+  // The same for all ranks; a rank with another value ends the job.
+  TlsLinks tls_links = TlsLinks::kBetweenNodes;
   // Limit for each wait for another rank while joining, and for making a group: ranks may start
   // that far apart.
   absl::Duration join_timeout = absl::Minutes(2);
@@ -93,9 +105,10 @@ class JobFabric : public RankContext {
   // ranks of the job with this one among them; DEADLINE_EXCEEDED if the others do not come within
   // `join_timeout`, UNAVAILABLE if no connection or shared memory can be made, PERMISSION_DENIED or
   // INVALID_ARGUMENT if the process that is found in place of another rank does not prove to be of
-  // the job, is of another user, or hands over something else than the memory of the group; or the
-  // error of Health. An error does not end the job: the other ranks wait until `join_timeout`, or
-  // until this one calls `Abort`. The fabric outlives the communicator.
+  // the job, is of another user, or hands over something else than the memory of the group;
+  // DATA_LOSS if what ranks say is altered on its way; or the error of Health. An error does
+  // not end the job: the other ranks wait until `join_timeout`, or until this one calls `Abort`.
+  // The fabric outlives the communicator.
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(const std::string& name,
                                                           const std::vector<int>& ranks) override;
 
@@ -120,6 +133,9 @@ class JobFabric : public RankContext {
   JobFabric(JobFabricOptions options, std::unique_ptr<Rendezvous> rendezvous, Listener listener,
             LocalListener local_listener);
   absl::Status Introduce();
+  // Returns whether the connection between this rank and `rank` for `name` has TLS. `rank` may be
+  // none of the job.
+  bool WantsTls(int rank, const std::string& name) const;
   absl::StatusOr<std::unique_ptr<LinkSet>> Connect(const std::string& id,
                                                    const std::vector<int>& ranks, int own);
   absl::StatusOr<std::unique_ptr<LinkSet>> ShareMemory(const std::string& id,

@@ -25,14 +25,17 @@ class Link {
   // Marks the beginning of a message; a shaped link counts its latency from here.
   virtual void BeginMessage() {}
   // Sends some of the first bytes of `data` and returns their number: 0 if there is no room, and
-  // perhaps fewer than there is room for (64 KiB in shared memory, a piece on a shaped link).
-  // UNAVAILABLE if the connection is broken or the shared memory damaged. Shared memory does not
+  // perhaps fewer than there is room for (64 KiB in shared memory, a piece on a shaped link or of
+  // TLS). After 0 the next call must begin with the same bytes, of which a part may be encrypted.
+  // UNAVAILABLE if the connection is broken or the shared memory damaged, DATA_LOSS if TLS finds
+  // that something was altered on its way. Shared memory does not
   // notice that a rank has died: it returns 0, and the rendezvous reports the death.
   virtual absl::StatusOr<int64_t> Write(absl::Span<const char> data) = 0;
   // Returns the bytes that have arrived and were not consumed, or the first part of them; empty if
   // there are none. The span is valid until `Consume`. UNAVAILABLE if the connection is broken and
   // everything that arrived before was consumed; shared memory returns no bytes instead, but
-  // UNAVAILABLE at once if it is damaged.
+  // UNAVAILABLE at once if it is damaged. DATA_LOSS if TLS finds that something was altered on its
+  // way.
   virtual absl::StatusOr<absl::Span<const char>> Read() = 0;
   // Gives back the first `size` bytes of the span that `Read` returned last. REQUIRES, unchecked:
   // `size` is at least 0 and at most the size of that span.

@@ -68,15 +68,26 @@ FileDescriptor OnlyDescriptor(msghdr& message) {
 
 }  // namespace
 
-absl::StatusOr<LocalListener> LocalListener::Open() {
+absl::StatusOr<LocalListener> LocalListener::Open(const std::string& name) {
   Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
+  if (name.size() >= sizeof(address.sun_path)) {
+    return absl::UnavailableError("the name of a Unix socket is too long");
+  }
   // An address without a name has the kernel choose one.
   socklen_t length = sizeof(address.sun_family);
+  if (!name.empty()) {
+    std::memcpy(address.sun_path + 1, name.data(), name.size());
+    length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  }
   if (!socket.is_open() ||
       ::bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
       ::listen(socket.descriptor(), SOMAXCONN) != 0) {
+    if (errno == EADDRINUSE) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("some process listens at the Unix socket @", name));
+    }
     return absl::UnavailableError(DescribeErrno(errno, "cannot listen for ranks of this machine"));
   }
   length = sizeof(address);

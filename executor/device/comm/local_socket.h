@@ -20,8 +20,9 @@ namespace parplan {
 // network namespace can connect.
 class LocalListener {
  public:
-  // Listens under a name that the kernel chooses. UNAVAILABLE if it cannot.
-  static absl::StatusOr<LocalListener> Open();
+  // Listens under a name, of at most 100 bytes; an empty one has the kernel choose. UNAVAILABLE if
+  // it cannot, or ALREADY_EXISTS if some process, of any user, listens under that name.
+  static absl::StatusOr<LocalListener> Open(const std::string& name = "");
 
   // Returns the name for `ConnectToLocal`: printable, without the zero byte that begins it.
   const std::string& name() const { return name_; }

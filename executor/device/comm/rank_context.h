@@ -32,8 +32,8 @@ class RankContext : public JobWatch {
   // the group is for. INVALID_ARGUMENT unless `ranks` are distinct ranks of the job, this one among
   // them; UNAVAILABLE or DEADLINE_EXCEEDED if one cannot be reached or does not come in time;
   // PERMISSION_DENIED or INVALID_ARGUMENT if a process that is no rank of the job answers in a
-  // rank's place; or the error of Health. An error does not end the job (`Abort` does). This object
-  // outlives the communicator.
+  // rank's place, DATA_LOSS if what it says is altered on its way; or the error of Health. An
+  // error does not end the job (`Abort` does). This object outlives the communicator.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       const std::string& name, const std::vector<int>& ranks) = 0;
 

@@ -11,6 +11,7 @@
 #include "executor/device/comm/handshake.h"
 #include "executor/device/comm/stall_inquiry.h"
 #include "executor/device/comm/steady_clock.h"
+#include "executor/device/comm/tls_session.h"
 
 namespace parplan {
 namespace {
@@ -29,6 +30,7 @@ constexpr absl::Duration kServerLossPatience = absl::Seconds(12);
 
 absl::Status FailureOf(const Frame& frame) {
   if (frame.key == "lost") return absl::UnavailableError(frame.value);
+  if (frame.key == "altered") return absl::DataLossError(frame.value);
   if (frame.key == "stalled") return absl::DeadlineExceededError(frame.value);
   return absl::AbortedError(absl::StrCat("rank ", frame.number, " ended the job: ", frame.value));
 }
@@ -51,13 +53,27 @@ absl::StatusOr<Socket> ConnectTo(const RendezvousJoin& join, absl::Duration star
 absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(RendezvousJoin join) {
   const absl::Duration start = SteadyNow();
   const absl::Duration deadline = start + join.patience;
-  PARPLAN_ASSIGN_OR_RETURN(Socket socket, ConnectTo(join, start));
+  Socket socket;
   Handshake handshake = {.purpose = kMeetingPurpose,
                          .caller = join.rank,
                          .listener = kRendezvousRank,
                          .context = absl::StrCat(join.world_size)};
-  PARPLAN_RETURN_IF_ERROR(SayHello(socket, handshake, deadline));
-  const absl::Status proven = ProveTo(socket, handshake, join.token, "", deadline);
+  absl::Status proven;
+  absl::StatusOr<Frame> arrived;
+  while (true) {
+    PARPLAN_ASSIGN_OR_RETURN(socket, ConnectTo(join, start));
+    proven = SayHello(socket, handshake, deadline);
+    if (proven.ok()) proven = ProveTo(socket, handshake, join.token, "", deadline);
+    absl::Status secured = proven;
+    if (proven.ok()) {
+      secured = socket.FinishTls(TlsSide::kClient, TlsKeyOf(handshake, join.token), deadline);
+    }
+    arrived = secured.ok() ? ReadFrame(socket, deadline) : secured;
+    // Until the server has heard its proof, it may drop this rank for those of many strangers; and
+    // the connection may break.
+    if (!absl::IsUnavailable(arrived.status()) || SteadyNow() + kSocketPause >= deadline) break;
+    std::this_thread::sleep_for(absl::ToChronoMilliseconds(kSocketPause));
+  }
   if (absl::IsPermissionDenied(proven)) {
     return absl::PermissionDeniedError(
         absl::StrCat("rank ", join.rank, " cannot join at ", join.address, ": ", proven.message()));
@@ -66,13 +82,11 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(RendezvousJoin join
     return absl::InvalidArgumentError(
         absl::StrCat(join.address, " does not answer as a rendezvous"));
   }
-  const auto without_answer = [&join](const absl::Status& status) {
-    return absl::Status(status.code(), absl::StrCat("rank ", join.rank, " cannot join at ",
-                                                    join.address, ": ", status.message()));
-  };
-  if (!proven.ok()) return without_answer(proven);
-  absl::StatusOr<Frame> arrived = ReadFrame(socket, deadline);
-  if (!arrived.ok()) return without_answer(arrived.status());
+  if (!arrived.ok()) {
+    return absl::Status(arrived.status().code(),
+                        absl::StrCat("rank ", join.rank, " cannot join at ", join.address, ": ",
+                                     arrived.status().message()));
+  }
   Frame answer = *std::move(arrived);
   if (answer.kind == FrameKind::kRefused) {
     return absl::PermissionDeniedError(absl::StrCat(
@@ -109,7 +123,7 @@ void Rendezvous::Listen() {
   while (true) {
     absl::StatusOr<Frame> frame = ReadFrame(socket_, absl::InfiniteDuration());
     if (!frame.ok()) {
-      return Fail(ServerLoss(std::string(frame.status().message())));
+      return Fail(ServerLoss(frame.status()));
     }
     if (frame->kind == FrameKind::kFailure) Fail(FailureOf(*frame));
     if (frame->kind == FrameKind::kProbe) AnswerProbe();
@@ -120,11 +134,13 @@ void Rendezvous::Listen() {
   }
 }
 
-absl::Status Rendezvous::ServerLoss(const std::string& why) const {
-  return absl::UnavailableError(
-      serving_rank_ < 0 ? absl::StrCat("the rendezvous is lost: ", why)
-                        : DescribeLoss(serving_rank_, serving_host_,
-                                       absl::StrCat("it serves the rendezvous, and ", why)));
+absl::Status Rendezvous::ServerLoss(const absl::Status& why) const {
+  return absl::Status(
+      absl::IsDataLoss(why) ? absl::StatusCode::kDataLoss : absl::StatusCode::kUnavailable,
+      serving_rank_ < 0
+          ? absl::StrCat("the rendezvous is lost: ", why.message())
+          : DescribeLoss(serving_rank_, serving_host_,
+                         absl::StrCat("it serves the rendezvous, and ", why.message())));
 }
 
 void Rendezvous::AnswerProbe() {
@@ -269,7 +285,7 @@ absl::Status Rendezvous::AwaitCause() {
       question.ok() && AwaitAnswer(lock, *question, SteadyNow() + kMissingPatience).has_value();
   if (answers || !failure_.ok()) return failure_;
   if (AwaitFailureLocked(lock, kServerLossPatience).ok()) {
-    FailLocked(ServerLoss("it does not answer"));
+    FailLocked(ServerLoss(absl::UnavailableError("it does not answer")));
   }
   return failure_;
 }

@@ -43,11 +43,13 @@ struct RendezvousJoin {
 // One rank's connection to the rendezvous. All methods may be called from any thread.
 class Rendezvous {
  public:
-  // Joins a job, whose token both sides prove to know and neither says (handshake.h).
-  // PERMISSION_DENIED if the server does not prove it, or refuses the rank, with its reason;
-  // UNAVAILABLE naming the address if there is no connection, or if it ends before the answer,
-  // DEADLINE_EXCEEDED if there is no answer, INVALID_ARGUMENT for a malformed address or a server
-  // of another kind.
+  // Joins a job, whose token both sides prove to know and neither says (handshake.h); all that
+  // follows is encrypted by TLS. Connects again if the connection ends before the server's
+  // answer, since many strangers make a server drop it. PERMISSION_DENIED if the server does not
+  // prove it, or refuses the rank, with its reason; UNAVAILABLE naming the address if there is no
+  // connection, or if it ends before the answer, DEADLINE_EXCEEDED if there is no answer,
+  // INVALID_ARGUMENT for a malformed address or a server of another kind, DATA_LOSS if what either
+  // says is altered on its way.
   static absl::StatusOr<std::unique_ptr<Rendezvous>> Join(RendezvousJoin join);
   // Leaves, so that the server does not count the rank as lost. REQUIRES, unchecked: no call is
   // under way.
@@ -55,7 +57,8 @@ class Rendezvous {
 
   // Sends a fact that never changes to the server, for all ranks. A second, different value of the
   // same key ends the job, which shows in Health later. The error of Health; INVALID_ARGUMENT for a
-  // text above kMaxFrameText, UNAVAILABLE or DEADLINE_EXCEEDED if it cannot be sent within 5 s.
+  // text above kMaxFrameText, UNAVAILABLE, DEADLINE_EXCEEDED or DATA_LOSS if it cannot be sent
+  // within 5 s.
   absl::Status Set(const std::string& key, const std::string& value);
   // Returns the fact; waits up to `patience` for it, and then up to 10 s to ask who is missing.
   // DEADLINE_EXCEEDED naming the key and the ranks that have not come, if any, or the errors of
@@ -83,6 +86,7 @@ class Rendezvous {
 
   // Returns OK until the server reports that the job failed; then UNAVAILABLE naming the rank that
   // was lost, perhaps with the rendezvous that it served, or the rendezvous of a launcher,
+  // DATA_LOSS naming it if something was altered on the way between it and the rendezvous,
   // DEADLINE_EXCEEDED naming the rank that an operation waited for too long, or ABORTED with the
   // reason some rank gave. The first failure stays. Costs one atomic load while it is OK.
   absl::Status Health() const;
@@ -102,8 +106,8 @@ class Rendezvous {
   std::optional<std::string> AwaitAnswer(std::unique_lock<std::mutex>& lock, uint32_t number,
                                          absl::Duration deadline);
   absl::Status AwaitFailureLocked(std::unique_lock<std::mutex>& lock, absl::Duration patience);
-  // Returns the failure that the server is lost.
-  absl::Status ServerLoss(const std::string& why) const;
+  // Returns the failure that the server is lost: DATA_LOSS if `why` is, else UNAVAILABLE.
+  absl::Status ServerLoss(const absl::Status& why) const;
   // Returns why a wait for a fact takes long, for people.
   std::string ReasonToWait(std::unique_lock<std::mutex>& lock, const std::string& key);
 

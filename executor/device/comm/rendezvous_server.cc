@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -16,12 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
 #include "executor/device/comm/handshake.h"
 #include "executor/device/comm/steady_clock.h"
+#include "executor/device/comm/tls_session.h"
 
 namespace parplan {
 namespace {
@@ -43,19 +41,6 @@ size_t MaxStrangerCount(int world_size) {
 }
 
 Socket OpenSpare() { return Socket(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
-
-// Returns the rank that a fact is about, which alone may publish it; -1 for others. `JobFabric`
-// publishes the address of a rank, `rank/1`, and where the first rank of a group hands over its
-// memory, `memory/NAME:1,4,5#0`.
-int OwnerOf(absl::string_view key) {
-  int number = 0;
-  if (absl::ConsumePrefix(&key, "rank/")) return absl::SimpleAtoi(key, &number) ? number : -1;
-  if (!absl::ConsumePrefix(&key, "memory/")) return -1;
-  const size_t begin = key.rfind(':');
-  const size_t end = key.find_first_of(",#", begin == absl::string_view::npos ? 0 : begin);
-  if (begin == absl::string_view::npos || end == absl::string_view::npos) return -1;
-  return absl::SimpleAtoi(key.substr(begin + 1, end - begin - 1), &number) ? number : -1;
-}
 
 }  // namespace
 
@@ -125,12 +110,16 @@ void RendezvousServer::Serve() {
   }
 }
 
+absl::Duration RendezvousServer::EndOf(const Guest& guest) const {
+  return guest.since + (guest.socket.has_tls() ? options_.tls_patience : options_.hello_patience);
+}
+
 absl::Duration RendezvousServer::NextDeadline() const {
   absl::Duration next = absl::InfiniteDuration();
   if (next_welcome_ > options_.now()) next = next_welcome_;
   if (inquiry_.has_value()) next = std::min(next, inquiry_->end);
   for (const std::unique_ptr<Guest>& guest : guests_) {
-    if (guest->rank < 0) next = std::min(next, guest->since + options_.hello_patience);
+    if (guest->rank < 0) next = std::min(next, EndOf(*guest));
   }
   return next;
 }
@@ -149,15 +138,14 @@ void RendezvousServer::Welcome() {
   guests_.push_back(std::make_unique<Guest>());
   guests_.back()->socket = *std::move(socket);
   guests_.back()->since = options_.now();
-  const auto stranger_count = std::count_if(guests_.begin(), guests_.end(), [](const auto& guest) {
-    return guest->rank < 0 && !guest->is_gone;
-  });
+  const auto stranger_count = std::count_if(guests_.begin(), guests_.end(),
+                                            [](const auto& guest) { return guest->is_stranger(); });
   if (static_cast<size_t>(stranger_count) > max_stranger_count_) DropOldestStranger();
 }
 
 void RendezvousServer::DropOldestStranger() {
   for (const std::unique_ptr<Guest>& guest : guests_) {
-    if (guest->rank >= 0 || guest->is_gone) continue;
+    if (!guest->is_stranger()) continue;
     guest->is_gone = true;
     guest->socket.Close();
     return;
@@ -167,28 +155,51 @@ void RendezvousServer::DropOldestStranger() {
 void RendezvousServer::DropLateStrangers() {
   for (const std::unique_ptr<Guest>& guest : guests_) {
     if (guest->rank >= 0 || guest->is_gone) continue;
-    const bool is_late = options_.now() - guest->since >= options_.hello_patience;
+    const bool is_late = options_.now() >= EndOf(*guest);
     if (is_late || guest->arrived.size() > kMaxHelloSize) guest->is_gone = true;
   }
 }
 
 void RendezvousServer::Hear(Guest& guest) {
-  if (guest.is_gone) return;
-  std::array<char, 4096> bytes;
-  const ssize_t count = ::recv(guest.socket.descriptor(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-  if (count == 0) return Lose(guest, "its connection ended");
-  if (count < 0) {
-    const int error = errno;
-    if (error == EAGAIN || error == EINTR) return;
+  // TLS may have read more than it returns at once. Others come next as soon as it has not.
+  for (bool has_more = true; has_more && !guest.is_gone; has_more = guest.socket.has_pending()) {
+    if (guest.rank < 0 && guest.socket.has_tls()) {
+      const absl::StatusOr<bool> is_done = guest.socket.ContinueTls();
+      if (!is_done.ok()) return Lose(guest, is_done.status());
+      if (!*is_done) return;
+      Admit(guest);
+      continue;
+    }
+    std::array<char, 4096> bytes;
+    int error = 0;
+    const absl::StatusOr<int64_t> count = guest.socket.Receive(bytes.data(), bytes.size(), &error);
+    if (!count.ok() && !absl::IsUnavailable(count.status())) return Lose(guest, count.status());
+    if (!count.ok() && error == 0) {
+      return Lose(guest, absl::UnavailableError("its connection ended"));
+    }
     // The kernel has asked in vain for the other side: it may be gone, or this side cut off.
-    return Lose(guest, ErrnoText(error), error == ETIMEDOUT || error == EHOSTUNREACH);
+    if (!count.ok()) {
+      return Lose(guest, absl::UnavailableError(ErrnoText(error)),
+                  error == ETIMEDOUT || error == EHOSTUNREACH);
+    }
+    // The rest of a record is still on its way.
+    if (guest.socket.has_tls() && *count == 0) return;
+    guest.arrived.append(bytes.data(), *count);
+    ObeyArrived(guest);
   }
-  guest.arrived.append(bytes.data(), count);
+}
+
+void RendezvousServer::ObeyArrived(Guest& guest) {
   while (!guest.is_gone) {
     const absl::StatusOr<std::optional<Frame>> frame = TakeFrame(guest.arrived);
-    if (!frame.ok()) return Lose(guest, std::string(frame.status().message()));
+    if (!frame.ok()) return Lose(guest, frame.status());
     if (!frame->has_value()) return;
-    Obey(guest, **frame);
+    if (guest.rank >= 0) {
+      Obey(guest, **frame);
+      continue;
+    }
+    Greet(guest, **frame);
+    if (guest.socket.has_tls()) return;
   }
 }
 
@@ -196,32 +207,42 @@ void RendezvousServer::Greet(Guest& guest, const Frame& frame) {
   if (!guest.handshake.has_value()) {
     Handshake handshake = {.purpose = kMeetingPurpose, .listener = kRendezvousRank};
     const absl::StatusOr<Frame> challenge = ChallengeTo(frame, handshake, options_.token);
-    if (!challenge.ok()) return Refuse(guest, std::string(challenge.status().message()));
+    if (!challenge.ok()) return Refuse(guest, -1, std::string(challenge.status().message()));
     guest.handshake = std::move(handshake);
     (void)WriteFrame(guest.socket, *challenge, SteadyNow() + kRankPatience);
     return;
   }
-  const Handshake& handshake = *guest.handshake;
-  const int rank = handshake.caller;
-  const bool is_rank = rank >= 0 && rank < options_.world_size;
-  const auto refuse = [&](const std::string& why) {
-    if (is_rank) refusals_[rank] = why;
-    Refuse(guest, why);
-  };
   // A rank with another token does not prove anything.
   if (frame.kind != FrameKind::kProof ||
-      !IsProof(frame.key, HandshakeSide::kCaller, handshake, options_.token)) {
-    return refuse("wrong token");
+      !IsProof(frame.key, HandshakeSide::kCaller, *guest.handshake, options_.token)) {
+    return Refuse(guest, guest.handshake->caller, "wrong token");
   }
+  // A rank that comes again has given up a connection of which TLS is being set up.
+  for (const std::unique_ptr<Guest>& other : guests_) {
+    if (other->rank < 0 && other->socket.has_tls() &&
+        other->handshake->caller == guest.handshake->caller) {
+      other->is_gone = true;
+    }
+  }
+  guest.since = options_.now();
+  const absl::Status begun =
+      guest.socket.StartTls(TlsSide::kServer, TlsKeyOf(*guest.handshake, options_.token),
+                            std::exchange(guest.arrived, ""));
+  if (!begun.ok()) Lose(guest, begun);
+}
+
+void RendezvousServer::Admit(Guest& guest) {
+  const int rank = guest.handshake->caller;
+  const std::string& context = guest.handshake->context;
   int size = 0;
-  if (!absl::SimpleAtoi(handshake.context, &size) || size != options_.world_size) {
-    return refuse(
-        absl::StrCat("the job has ", options_.world_size, " ranks, not ", handshake.context));
+  if (!absl::SimpleAtoi(context, &size) || size != options_.world_size) {
+    return Refuse(guest, rank,
+                  absl::StrCat("the job has ", options_.world_size, " ranks, not ", context));
   }
-  if (!is_rank) return refuse("no such rank");
+  if (rank < 0 || rank >= options_.world_size) return Refuse(guest, rank, "no such rank");
   if (std::any_of(guests_.begin(), guests_.end(),
                   [rank](const auto& other) { return other->rank == rank && !other->is_gone; })) {
-    return refuse(absl::StrCat("rank ", rank, " is here already"));
+    return Refuse(guest, rank, absl::StrCat("rank ", rank, " is here already"));
   }
   guest.rank = rank;
   joined_.insert(rank);
@@ -235,16 +256,16 @@ void RendezvousServer::Greet(Guest& guest, const Frame& frame) {
 }
 
 void RendezvousServer::Obey(Guest& guest, const Frame& frame) {
-  if (guest.rank < 0) return Greet(guest, frame);
   switch (frame.kind) {
     case FrameKind::kSet: {
-      if (const int owner = OwnerOf(frame.key); owner >= 0 && owner != guest.rank) {
-        return Lose(guest, absl::StrCat("it publishes the fact ", frame.key, ", which is rank ",
-                                        owner, "'s"));
+      if (const int owner = OwnerOfFact(frame.key); owner >= 0 && owner != guest.rank) {
+        return ReportLoss(guest.rank, absl::StrCat("it publishes the fact ", frame.key,
+                                                   ", which is rank ", owner, "'s"));
       }
       const auto [fact, is_new] = facts_.emplace(frame.key, frame.value);
       if (!is_new && fact->second != frame.value) {
-        return Lose(guest, absl::StrCat("it contradicts the published fact ", frame.key));
+        return ReportLoss(guest.rank,
+                          absl::StrCat("it contradicts the published fact ", frame.key));
       }
       const auto [first, last] = questions_.equal_range(frame.key);
       for (auto question = first; question != last; ++question) {
@@ -284,7 +305,7 @@ void RendezvousServer::Obey(Guest& guest, const Frame& frame) {
       }
       return;
     default:
-      return Lose(guest, "it does not keep to the protocol");
+      return Lose(guest, absl::InvalidArgumentError("it does not keep to the protocol"));
   }
 }
 
@@ -294,29 +315,33 @@ void RendezvousServer::Answer(Guest& guest, uint32_t number, const std::string& 
   const absl::Status status = WriteFrame(
       guest.socket, {.kind = FrameKind::kValue, .number = number, .key = key, .value = value},
       SteadyNow() + kRankPatience);
-  if (!status.ok()) Lose(guest, std::string(status.message()));
+  if (!status.ok()) Lose(guest, status);
 }
 
-void RendezvousServer::Refuse(Guest& guest, const std::string& why) {
+void RendezvousServer::Refuse(Guest& guest, int rank, const std::string& why) {
+  if (rank >= 0 && rank < options_.world_size) refusals_[rank] = why;
   (void)WriteFrame(guest.socket, {.kind = FrameKind::kRefused, .value = why},
                    SteadyNow() + kRankPatience);
   guest.is_gone = true;
 }
 
-void RendezvousServer::Lose(Guest& guest, const std::string& why, bool may_be_cut_off) {
+void RendezvousServer::Lose(Guest& guest, const absl::Status& why, bool may_be_cut_off) {
   if (guest.is_gone) return;
   guest.is_gone = true;
   if (guest.rank < 0 || guest.said_goodbye) return;
   // While it is open whether this host is cut off, other ranks are lost as well: a connection that
   // timed out says so once, perhaps to a question of the inquiry, and then just ends.
   if (inquiry_.has_value() && inquiry_->lost_rank >= 0) return;
-  if (!may_be_cut_off) return ReportLoss(guest.rank, why);
+  const std::string text(why.message());
+  if (!may_be_cut_off) {
+    return ReportLoss(guest.rank, text, absl::IsDataLoss(why) ? "altered" : "lost");
+  }
   if (inquiry_.has_value()) return;
   // It does not matter who asks: a rank that does not answer is not reached either.
   BeginInquiry({.answers = StallInquiry(options_.world_size, guest.rank),
                 .what = "",
                 .lost_rank = guest.rank,
-                .why_lost = why,
+                .why_lost = text,
                 .end = absl::ZeroDuration()});
 }
 
@@ -358,8 +383,8 @@ void RendezvousServer::EndInquiry() {
                              absl::StrJoin(verdict.ranks, ", "), " do not answer"));
 }
 
-void RendezvousServer::ReportLoss(int rank, const std::string& why) {
-  ReportFailure(rank, "lost", DescribeLoss(rank, Hosts()[rank], why));
+void RendezvousServer::ReportLoss(int rank, const std::string& why, const std::string& kind) {
+  ReportFailure(rank, kind, DescribeLoss(rank, Hosts()[rank], why));
 }
 
 void RendezvousServer::ReportFailure(uint32_t rank, const std::string& kind,

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "executor/device/comm/frame.h"
@@ -40,10 +41,12 @@ struct RendezvousServerOptions {
   std::string serving_host;
   // Time for a connection to say and prove who it is.
   absl::Duration hello_patience = absl::Seconds(5);
+  // Time for TLS after that. As long as a rank waits for its answer.
+  absl::Duration tls_patience = absl::Minutes(2);
   // Time for all ranks to answer once an operation took too long. Whoever runs answers within
   // milliseconds; the rest is for ranks of which several share a core.
   absl::Duration answer_patience = absl::Seconds(5);
-  // The clock of both.
+  // The clock of all three.
   std::function<absl::Duration()> now = SteadyNow;
 };
 
@@ -56,7 +59,8 @@ struct RendezvousServerOptions {
 // it.
 //
 // Strangers may connect too: those that do not prove who they are in time are dropped, the oldest
-// first where they are too many, so that they leave the process descriptors for its own files.
+// first where they are too many, so that they leave the process descriptors for its own files. A
+// connection that has proved itself gives way only to the next one of its rank.
 class RendezvousServer {
  public:
   // Starts the server. INVALID_ARGUMENT for an empty token or no ranks, UNAVAILABLE naming the
@@ -73,15 +77,18 @@ class RendezvousServer {
  private:
   struct Guest {
     Socket socket;
-    // When it came.
+    // When it came, or then proved who it is.
     absl::Duration since;
     // Bytes of a frame that is still incomplete.
     std::string arrived;
-    // Set once it has said who it is, which it has then to prove.
+    // Set once it has said who it is, which it has then to prove. TLS follows the proof.
     std::optional<Handshake> handshake;
     int rank = -1;
     bool said_goodbye = false;
     bool is_gone = false;
+
+    // Whether it has not proved that it knows the token. TLS follows the proof.
+    bool is_stranger() const { return rank < 0 && !is_gone && !socket.has_tls(); }
   };
   struct Question {
     Guest* guest;
@@ -100,21 +107,29 @@ class RendezvousServer {
   RendezvousServer(RendezvousServerOptions options, Listener listener, Socket wake_in,
                    Socket wake_out);
   void Serve();
+  // Returns when a connection of a stranger, or one that sets up TLS, must end.
+  absl::Duration EndOf(const Guest& guest) const;
   // Returns when the thread has something to do although no message comes.
   absl::Duration NextDeadline() const;
   void Welcome();
   void DropOldestStranger();
   void DropLateStrangers();
   void Hear(Guest& guest);
+  // Obeys the frames that have arrived, in plain until the proof, which TLS follows.
+  void ObeyArrived(Guest& guest);
   void Greet(Guest& guest, const Frame& frame);
+  // Takes the rank in, or refuses it, once TLS is set up.
+  void Admit(Guest& guest);
+  // Ends a connection that says it is `rank`; -1 if it did not say.
+  void Refuse(Guest& guest, int rank, const std::string& why);
   void Obey(Guest& guest, const Frame& frame);
   void Answer(Guest& guest, uint32_t number, const std::string& key, const std::string& value);
-  void Refuse(Guest& guest, const std::string& why);
-  void Lose(Guest& guest, const std::string& why, bool may_be_cut_off = false);
+  // Ends a connection, and reports the loss of its rank: as altered if `why` is DATA_LOSS.
+  void Lose(Guest& guest, const absl::Status& why, bool may_be_cut_off = false);
   // Asks all ranks that are here whom they wait for.
   void BeginInquiry(Inquiry inquiry);
   void EndInquiry();
-  void ReportLoss(int rank, const std::string& why);
+  void ReportLoss(int rank, const std::string& why, const std::string& kind = "lost");
   void ReportFailure(uint32_t rank, const std::string& kind, const std::string& why);
   // Returns the ranks that have not come yet and those that were refused, for people; empty if all
   // are here.

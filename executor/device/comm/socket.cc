@@ -20,6 +20,7 @@
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
 #include "executor/device/comm/steady_clock.h"
+#include "executor/device/comm/tls_session.h"
 
 namespace parplan {
 namespace {
@@ -57,6 +58,8 @@ void SetUp(int descriptor) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
+bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
 // Waits for `events`. False at the deadline.
 absl::StatusOr<bool> Await(int descriptor, short events, absl::Duration deadline) {
   while (true) {
@@ -74,10 +77,17 @@ absl::StatusOr<bool> Await(int descriptor, short events, absl::Duration deadline
 
 }  // namespace
 
+Socket::Socket() = default;
+Socket::Socket(int descriptor) : descriptor_(descriptor) {}
+Socket::Socket(Socket&& other) noexcept
+    : descriptor_(other.Release()), tls_(std::move(other.tls_)) {}
+Socket::~Socket() { Close(); }
+
 Socket& Socket::operator=(Socket&& other) noexcept {
   if (this != &other) {
     Close();
     descriptor_ = other.Release();
+    tls_ = std::move(other.tls_);
   }
   return *this;
 }
@@ -85,6 +95,7 @@ Socket& Socket::operator=(Socket&& other) noexcept {
 int Socket::Release() { return std::exchange(descriptor_, -1); }
 
 void Socket::Close() {
+  tls_.reset();
   if (descriptor_ >= 0) ::close(Release());
 }
 
@@ -166,35 +177,68 @@ absl::StatusOr<Socket> Socket::ConnectToAny(
   }
 }
 
+absl::Status Socket::StartTls(TlsSide side, absl::string_view key, std::string arrived) {
+  PARPLAN_ASSIGN_OR_RETURN(tls_, TlsSession::Start(side, descriptor_, key, std::move(arrived)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Socket::ContinueTls() const { return tls_->Handshake(); }
+
+bool Socket::has_pending() const { return tls_ != nullptr && tls_->has_pending(); }
+
+absl::Status Socket::FinishTls(TlsSide side, absl::string_view key, absl::Duration deadline) {
+  PARPLAN_RETURN_IF_ERROR(StartTls(side, key));
+  while (true) {
+    PARPLAN_ASSIGN_OR_RETURN(const bool is_done, ContinueTls());
+    if (is_done) return absl::OkStatus();
+    PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(descriptor_, POLLIN, deadline));
+    if (!ready) return absl::DeadlineExceededError("the other side says nothing");
+  }
+}
+
+absl::StatusOr<int64_t> Socket::Send(absl::string_view data) const {
+  if (tls_ != nullptr) return tls_->Send(data);
+  const ssize_t count = ::send(descriptor_, data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (count >= 0) return count;
+  if (WouldBlock(errno)) return 0;
+  return absl::UnavailableError(DescribeErrno(errno, "the other side is gone"));
+}
+
+absl::StatusOr<int64_t> Socket::Receive(char* data, int64_t size, int* error) const {
+  if (error != nullptr) *error = 0;
+  if (tls_ != nullptr) {
+    absl::StatusOr<int64_t> count = tls_->Receive(data, size);
+    if (!count.ok() && error != nullptr) *error = tls_->error_number();
+    return count;
+  }
+  const ssize_t count = ::recv(descriptor_, data, size, MSG_DONTWAIT);
+  if (count > 0) return count;
+  if (count == 0) return absl::UnavailableError("the other side closed the connection");
+  if (WouldBlock(errno)) return 0;
+  if (error != nullptr) *error = errno;
+  return absl::UnavailableError(DescribeErrno(errno, "the other side is gone"));
+}
+
 absl::Status Socket::WriteAll(absl::string_view data, absl::Duration deadline) const {
   while (!data.empty()) {
-    const ssize_t count =
-        ::send(descriptor_, data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count > 0) {
-      data.remove_prefix(count);
-      continue;
-    }
-    if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-      return absl::UnavailableError(DescribeErrno(errno, "the other side is gone"));
-    }
+    PARPLAN_ASSIGN_OR_RETURN(const int64_t count, Send(data));
+    data.remove_prefix(count);
+    if (count > 0) continue;
     PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(descriptor_, POLLOUT, deadline));
-    if (!ready) return absl::DeadlineExceededError("the other side takes nothing");
+    if (ready) continue;
+    // Part of a record may be sent, and other bytes cannot take the place of its rest.
+    if (tls_ != nullptr) tls_->Abandon();
+    return absl::DeadlineExceededError("the other side takes nothing");
   }
   return absl::OkStatus();
 }
 
 absl::Status Socket::ReadAll(char* data, int64_t size, absl::Duration deadline) const {
   while (size > 0) {
-    const ssize_t count = ::recv(descriptor_, data, size, MSG_DONTWAIT);
-    if (count > 0) {
-      data += count;
-      size -= count;
-      continue;
-    }
-    if (count == 0) return absl::UnavailableError("the other side closed the connection");
-    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-      return absl::UnavailableError(DescribeErrno(errno, "the other side is gone"));
-    }
+    PARPLAN_ASSIGN_OR_RETURN(const int64_t count, Receive(data, size));
+    data += count;
+    size -= count;
+    if (count > 0) continue;
     PARPLAN_ASSIGN_OR_RETURN(const bool ready, Await(descriptor_, POLLIN, deadline));
     if (!ready) return absl::DeadlineExceededError("the other side says nothing");
   }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,9 @@
 #include "absl/time/time.h"
 
 namespace parplan {
+
+class TlsSession;
+enum class TlsSide;
 
 // Pause between two attempts to connect while nothing listens yet.
 inline constexpr absl::Duration kSocketPause = absl::Milliseconds(20);
@@ -45,16 +49,17 @@ struct ConnectIntervals {
   absl::Duration resolve_interval = kResolveInterval;
 };
 
-// Owns the descriptor of a socket, or none. Those that `Connect` and `Listener::Accept` return send
-// small messages at once, and break within half a minute if the other machine is gone. System calls
-// on those of `Connect` do not block; on those of `Accept` they do.
+// Owns the descriptor of a socket, or none, and the TLS on it, if any. Those that `Connect` and
+// `Listener::Accept` return send small messages at once, and break within half a minute if the
+// other machine is gone. System calls on those of `Connect` do not block; on those of `Accept` they
+// do.
 class Socket {
  public:
-  Socket() = default;
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  Socket(Socket&& other) noexcept : descriptor_(other.Release()) {}
+  Socket();
+  explicit Socket(int descriptor);
+  Socket(Socket&& other) noexcept;
   Socket& operator=(Socket&& other) noexcept;
-  ~Socket() { Close(); }
+  ~Socket();
 
   // Connects to `address`, "HOST:PORT" or "[IPV6]:PORT": to the addresses of the host in turn, each
   // for at most kAddressPatience, and where all fail again after kSocketPause, until `deadline` on
@@ -81,14 +86,39 @@ class Socket {
   // Wakes every thread that blocks on the connection, in this process and at the other side.
   void Shutdown();
 
-  // Write or read all bytes, until `deadline` on SteadyNow(), which may be infinite. UNAVAILABLE if
-  // the other side is gone or the socket is not open, DEADLINE_EXCEEDED; a part may be done then.
+  // Begins TLS (tls_session.h) with a key that both sides share; `arrived` was read from the socket
+  // after what was said in plain. `ContinueTls` goes on with the handshake, without waiting, and
+  // returns whether it is done; from then on all bytes are encrypted. UNAVAILABLE if there is no
+  // memory, or the other side is gone; DATA_LOSS if it does not know the key.
+  absl::Status StartTls(TlsSide side, absl::string_view key, std::string arrived = "");
+  absl::StatusOr<bool> ContinueTls() const;
+  // Does both until `deadline` on SteadyNow(). DEADLINE_EXCEEDED, or their errors.
+  absl::Status FinishTls(TlsSide side, absl::string_view key, absl::Duration deadline);
+  bool has_tls() const { return tls_ != nullptr; }
+  // Returns whether TLS has read bytes, or found an error, for which the socket does not become
+  // readable again.
+  bool has_pending() const;
+
+  // Send some of the first bytes of `data`, or read up to `size` bytes, without waiting, and return
+  // their number: 0 if there is no room or nothing has arrived. After less than `size` more arrives
+  // when the socket becomes readable, unless `has_pending`; less than all that is there may be read
+  // only without TLS. After 0 the next `Send` must begin with the same bytes. UNAVAILABLE if the
+  // other side is gone, with the reason of the system in `*error`, if not null (0 if the other side
+  // has closed the connection); DATA_LOSS if TLS finds that something was altered on its way. One
+  // thread may send while another reads.
+  absl::StatusOr<int64_t> Send(absl::string_view data) const;
+  absl::StatusOr<int64_t> Receive(char* data, int64_t size, int* error = nullptr) const;
+
+  // Write or read all bytes, until `deadline` on SteadyNow(), which may be infinite.
+  // DEADLINE_EXCEEDED or the errors of `Send` and `Receive`; a part may be done then. With TLS,
+  // every later `Send` is then UNAVAILABLE if bytes were left to write at the deadline.
   absl::Status WriteAll(absl::string_view data, absl::Duration deadline) const;
   absl::Status ReadAll(char* data, int64_t size, absl::Duration deadline) const;
 
  private:
   int Release();
   int descriptor_ = -1;
+  std::unique_ptr<TlsSession> tls_;
 };
 
 // A socket that accepts connections.

@@ -1,14 +1,11 @@
 #include "executor/device/comm/tcp_links.h"
 
-#include <errno.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
-#include "base/system/posix_file.h"
 
 namespace parplan {
 namespace {
@@ -16,27 +13,24 @@ namespace {
 // Size of a connection's buffer of bytes that have arrived and are not consumed. A multiple of 8.
 constexpr int64_t kBufferBytes = int64_t{256} * 1024;
 
-absl::Status Gone(absl::string_view why) {
-  return absl::UnavailableError(absl::StrCat("the connection is gone: ", why));
+absl::Status Broken(const absl::Status& why) {
+  return absl::Status(why.code(), absl::StrCat("the connection broke: ", why.message()));
 }
-
-bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace
 
 class TcpLinks::Connection : public Link {
  public:
-  explicit Connection(Socket socket) : socket_(std::move(socket)), buffer_(kBufferBytes) {}
+  explicit Connection(Socket socket)
+      : socket_(std::move(socket)), buffer_(kBufferBytes), may_hold_more_(socket_.has_pending()) {}
 
   absl::StatusOr<int64_t> Write(absl::Span<const char> data) override {
     is_full_ = false;
     if (data.empty()) return 0;
-    const ssize_t count =
-        ::send(socket_.descriptor(), data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count >= 0) return count;
-    if (!WouldBlock(errno)) return Gone(ErrnoText(errno));
-    is_full_ = true;
-    return 0;
+    const absl::StatusOr<int64_t> count = socket_.Send(absl::string_view(data.data(), data.size()));
+    if (!count.ok()) return Broken(count.status());
+    is_full_ = *count == 0;
+    return *count;
   }
 
   absl::StatusOr<absl::Span<const char>> Read() override {
@@ -54,22 +48,25 @@ class TcpLinks::Connection : public Link {
 
   // Reads what has arrived into the buffer, as far as there is room.
   void Fill() {
+    may_hold_more_ = false;
     while (error_.ok() && count_ < kBufferBytes) {
       const int64_t end = (first_ + count_) % kBufferBytes;
       const int64_t room = end < first_ ? first_ - end : kBufferBytes - end;
-      const ssize_t count = ::recv(socket_.descriptor(), buffer_.data() + end, room, MSG_DONTWAIT);
-      if (count > 0) {
-        count_ += count;
-        if (count < room) return;
-      } else if (count == 0) {
-        error_ = Gone("the other side closed it");
-      } else if (WouldBlock(errno)) {
+      const absl::StatusOr<int64_t> count = socket_.Receive(buffer_.data() + end, room);
+      if (!count.ok()) {
+        error_ = Broken(count.status());
         return;
-      } else {
-        error_ = Gone(ErrnoText(errno));
       }
+      count_ += *count;
+      // After less than there is room for, an error that was found waits for the next call.
+      if (*count == 0 || (*count < room && !socket_.has_pending())) return;
     }
+    may_hold_more_ = socket_.has_pending();
   }
+
+  // Returns whether there is room again for bytes that TLS may have taken from the kernel, so that
+  // the socket does not become readable for them.
+  bool MustFill() const { return may_hold_more_ && error_.ok() && count_ < kBufferBytes; }
 
   pollfd Interest() const {
     short events = 0;
@@ -86,6 +83,8 @@ class TcpLinks::Connection : public Link {
   int64_t count_ = 0;
   // Whether the last write found no room.
   bool is_full_ = false;
+  // Whether TLS holds bytes that `Fill` has not read, for want of room.
+  bool may_hold_more_;
   absl::Status error_;
 };
 
@@ -105,14 +104,20 @@ Link& TcpLinks::link(int rank) {
 
 void TcpLinks::Prepare() {
   interests_.clear();
+  is_ready_ = false;
   for (const std::unique_ptr<Connection>& connection : connections_) {
+    if (connection != nullptr && connection->MustFill()) {
+      connection->Fill();
+      is_ready_ = true;
+    }
     interests_.push_back(connection == nullptr ? pollfd{.fd = -1, .events = 0, .revents = 0}
                                                : connection->Interest());
   }
 }
 
 void TcpLinks::AwaitChange(uint32_t /*ticket*/, absl::Duration longest) {
-  const timespec timeout = absl::ToTimespec(std::max(longest, absl::ZeroDuration()));
+  const timespec timeout =
+      absl::ToTimespec(is_ready_ ? absl::ZeroDuration() : std::max(longest, absl::ZeroDuration()));
   ::ppoll(interests_.data(), interests_.size(), &timeout, nullptr);
 }
 

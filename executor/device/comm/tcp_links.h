@@ -1,4 +1,5 @@
-// Links through TCP, for groups whose ranks cannot share memory. `JobFabric` makes them.
+// Links through TCP, with TLS or without it, for groups whose ranks cannot share memory.
+// `JobFabric` makes them.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_COMM_TCP_LINKS_H_
 #define PARPLAN_EXECUTOR_DEVICE_COMM_TCP_LINKS_H_
@@ -32,6 +33,8 @@ class TcpLinks : public LinkSet {
 
   // [rank] events of the wait under way.
   std::vector<pollfd> interests_;
+  // Whether `Prepare` found bytes, so that there is nothing to wait for.
+  bool is_ready_ = false;
   std::vector<std::unique_ptr<Connection>> connections_;
 };
 

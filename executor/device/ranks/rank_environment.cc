@@ -106,6 +106,7 @@ absl::Status ReadMeeting(const Lookup& lookup, std::string master, bool is_one_n
     ++port;
   }
   found.rendezvous = AddressOf(master, port);
+  found.job = job;
   found.token = Text(lookup, "PARPLAN_TOKEN");
   if (!found.token.empty()) return absl::OkStatus();
   // On several nodes rank 0 listens on all interfaces, and job ids can be guessed.
@@ -115,7 +116,6 @@ absl::Status ReadMeeting(const Lookup& lookup, std::string master, bool is_one_n
                               " is on several nodes; set it to the same secret for all ranks, so "
                               "that no stranger can join them"));
   }
-  found.token = absl::StrCat("job ", job);
   return absl::OkStatus();
 }
 
@@ -204,26 +204,8 @@ bool HasAny(const Lookup& lookup, std::initializer_list<const char*> names) {
   return false;
 }
 
-}  // namespace
-
-const char* LauncherName(Launcher launcher) {
-  switch (launcher) {
-    case Launcher::kParplan:
-      return "parplan";
-    case Launcher::kTorchrun:
-      return "torchrun";
-    case Launcher::kOpenMpi:
-      return "OpenMPI";
-    case Launcher::kSlurm:
-      return "Slurm";
-    case Launcher::kPlan:
-      return "a plan";
-  }
-  return "?";
-}
-
-absl::StatusOr<std::optional<RankEnvironment>> RankEnvironment::FromVariables(
-    const Lookup& lookup) {
+// Reads the variables of the first launcher that is there.
+absl::StatusOr<std::optional<RankEnvironment>> OfLauncher(const Lookup& lookup) {
   // PARPLAN_TOKEN alone does not mean our launcher, and beside PARPLAN_PLAN neither does
   // PARPLAN_RANK.
   if (HasAny(lookup, {"PARPLAN_RENDEZVOUS"}) ||
@@ -253,6 +235,43 @@ absl::StatusOr<std::optional<RankEnvironment>> RankEnvironment::FromVariables(
   return std::nullopt;
 }
 
+absl::StatusOr<TlsLinks> TlsLinksOf(const Lookup& lookup) {
+  constexpr char kName[] = "PARPLAN_TLS_LINKS";
+  if (lookup(kName) == nullptr) return TlsLinks::kBetweenNodes;
+  const std::string text = Text(lookup, kName);
+  if (text == "between-nodes") return TlsLinks::kBetweenNodes;
+  if (text == "all") return TlsLinks::kAll;
+  if (text == "none") return TlsLinks::kNone;
+  return Wrong(kName, absl::StrCat("give between-nodes, all or none, not \"", text, "\""));
+}
+
+}  // namespace
+
+const char* LauncherName(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::kParplan:
+      return "parplan";
+    case Launcher::kTorchrun:
+      return "torchrun";
+    case Launcher::kOpenMpi:
+      return "OpenMPI";
+    case Launcher::kSlurm:
+      return "Slurm";
+    case Launcher::kPlan:
+      return "a plan";
+  }
+  return "?";
+}
+
+absl::StatusOr<std::optional<RankEnvironment>> RankEnvironment::FromVariables(
+    const Lookup& lookup) {
+  PARPLAN_ASSIGN_OR_RETURN(std::optional<RankEnvironment> found, OfLauncher(lookup));
+  if (found.has_value()) {
+    PARPLAN_ASSIGN_OR_RETURN(found->tls_links, TlsLinksOf(lookup));
+  }
+  return found;
+}
+
 absl::StatusOr<std::optional<RankEnvironment>> RankEnvironment::FromEnvironment() {
   return FromVariables([](const char* name) { return std::getenv(name); });
 }
@@ -271,6 +290,7 @@ JobFabricOptions RankEnvironment::ToFabricOptions() const {
   options.rank = rank;
   options.world_size = world_size;
   options.host = host;
+  options.tls_links = tls_links;
   // A rank that polls keeps the ranks on the same core from running.
   if (shares_core) options.spin_count = kSpinsOnSharedCore;
   return options;

@@ -43,7 +43,8 @@ struct RankEnvironment {
   // to an empty text counts as set in the choice of the launcher, and as missing where a value is
   // needed. Nothing if there are no such variables. INVALID_ARGUMENT naming the variable that is
   // missing, is not a number, is out of range, or contradicts another; also PARPLAN_TOKEN, if
-  // another launcher's ranks are on several nodes and it is not set.
+  // another launcher's ranks are on several nodes and it is not set, and PARPLAN_TLS_LINKS, if it
+  // is none of its words.
   static absl::StatusOr<std::optional<RankEnvironment>> FromVariables(const Lookup& lookup);
   // Does the same with the environment of this process.
   static absl::StatusOr<std::optional<RankEnvironment>> FromEnvironment();
@@ -58,11 +59,15 @@ struct RankEnvironment {
   // PARPLAN_PORT; else at the port above MASTER_PORT, which the launcher itself may use; else at a
   // port from 20000 to 29999 computed from the job's id.
   std::string rendezvous;
-  // PARPLAN_TOKEN. Without it, if another launcher has put the job on one node, made of the job's
-  // id: it separates jobs, but is no secret from users who can list jobs.
+  // PARPLAN_TOKEN. Empty without it, if another launcher has put the job on one node: `NodeToken`
+  // sets it then.
   std::string token;
+  // Id of the job where `token` may be empty, the same for all ranks; other users can know it.
+  std::string job;
   // Name or address by which other ranks reach this one.
   std::string host = "127.0.0.1";
+  // PARPLAN_TLS_LINKS: `between-nodes`, as if it is not set, `all` or `none`.
+  TlsLinks tls_links = TlsLinks::kBetweenNodes;
   // Whether our launcher has started more ranks than there are processors, so that ranks share
   // them; false with other launchers.
   bool shares_core = false;

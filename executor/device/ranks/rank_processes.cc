@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +14,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -23,6 +21,7 @@
 #include "executor/device/comm/steady_clock.h"
 #include "executor/device/ranks/child_process.h"
 #include "executor/device/ranks/core_order.h"
+#include "executor/device/ranks/node_token.h"
 
 extern char** environ;
 
@@ -36,14 +35,6 @@ constexpr size_t kMaxLineSize = 16 << 10;
 std::string SignalName(int number) {
   const char* const name = ::sigabbrev_np(number);
   return name == nullptr ? absl::StrCat("signal ", number) : absl::StrCat("SIG", name);
-}
-
-absl::StatusOr<std::string> MakeToken() {
-  std::array<char, 16> bytes;
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return absl::UnavailableError("the system gives no random numbers");
-  }
-  return absl::BytesToHexString(absl::string_view(bytes.data(), bytes.size()));
 }
 
 std::vector<std::string> EnvironmentWith(const std::map<std::string, std::string>& variables) {

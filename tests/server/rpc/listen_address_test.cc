@@ -17,7 +17,8 @@ TEST(CheckListenAddress, TakesHostAndPortOrASocket) {
     EXPECT_OK(CheckListenAddress(address)) << address;
   }
   for (const char* const address : {"", "9477", ":9477", "127.0.0.1", "127.0.0.1:", "::1:9477",
-                                    "127.0.0.1:65536", "127.0.0.1:-1", "unix:", "host:http"}) {
+                                    "127.0.0.1:65536", "127.0.0.1:-1", "unix:", "host:http",
+                                    "[]:9477", "[host]:9477", "[:9477", "]:9477", "[::1:9477"}) {
     EXPECT_THAT(CheckListenAddress(address),
                 IsRefused(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid))
         << address;

@@ -29,8 +29,10 @@ using testing::HasSubstr;
 struct Transport {
   TransportKind kind;
   int size;
+  TlsLinks tls_links = TlsLinks::kBetweenNodes;
   std::string Name() const {
-    return absl::StrCat(kind == TransportKind::kTcp ? "Tcp" : "SharedMemory", size);
+    return absl::StrCat(kind == TransportKind::kTcp ? "Tcp" : "SharedMemory",
+                        tls_links == TlsLinks::kAll ? "WithTls" : "", size);
   }
 };
 
@@ -47,18 +49,20 @@ class CommunicatorTest : public testing::TestWithParam<Transport> {
   // On every rank, in the group of all.
   void OnRanks(const std::function<void(Communicator&, JobFabric&)>& work,
                absl::Duration operation_timeout = absl::Minutes(5)) {
-    RunRanks(
-        size(),
-        {.transport = GetParam().kind, .operation_timeout = operation_timeout, .spin_count = 50},
-        [&](JobFabric& fabric) {
-          ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Communicator> all,
-                               fabric.MakeGroup("all", AllRanks(size())));
-          ASSERT_EQ(all->rank(), fabric.rank());
-          ASSERT_EQ(all->size(), size());
-          // Some of `work` ends the job, after which no rank could make its group.
-          Await(made_);
-          work(*all, fabric);
-        });
+    RunRanks(size(),
+             {.transport = GetParam().kind,
+              .tls_links = GetParam().tls_links,
+              .operation_timeout = operation_timeout,
+              .spin_count = 50},
+             [&](JobFabric& fabric) {
+               ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Communicator> all,
+                                    fabric.MakeGroup("all", AllRanks(size())));
+               ASSERT_EQ(all->rank(), fabric.rank());
+               ASSERT_EQ(all->size(), size());
+               // Some of `work` ends the job, after which no rank could make its group.
+               Await(made_);
+               work(*all, fabric);
+             });
   }
 
   // Returns when all ranks have come here. After the job has failed there is no rendezvous,
@@ -353,7 +357,9 @@ INSTANTIATE_TEST_SUITE_P(Transports, CommunicatorTest,
                                          Transport{TransportKind::kAutomatic, 3},
                                          Transport{TransportKind::kAutomatic, 8},
                                          Transport{TransportKind::kTcp, 2},
-                                         Transport{TransportKind::kTcp, 5}),
+                                         Transport{TransportKind::kTcp, 5},
+                                         Transport{TransportKind::kTcp, 2, TlsLinks::kAll},
+                                         Transport{TransportKind::kTcp, 5, TlsLinks::kAll}),
                          [](const auto& info) { return info.param.Name(); });
 
 TEST(ShapedLinks, AreNoFasterThanTheirShape) {

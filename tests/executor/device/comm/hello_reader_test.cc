@@ -18,6 +18,7 @@
 #include "executor/device/comm/frame.h"
 #include "executor/device/comm/handshake.h"
 #include "executor/device/comm/steady_clock.h"
+#include "executor/device/comm/tls_session.h"
 #include "tests/executor/device/comm/raw_rank.h"
 #include "tests/support/status_matchers.h"
 
@@ -277,6 +278,60 @@ TEST(HelloReader, TheOldestOfManyStrangersGivesWay) {
               StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(strangers[1].ReadAll(&byte, 1, SteadyNow()),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
+}
+
+// Proves itself as `kCaller` to a reader that wants TLS, and begins it.
+Socket BeginTls(HelloReader& reader, Handshake& handshake) {
+  auto [caller, ours] = Connection();
+  reader.Add(std::move(ours), absl::ZeroDuration());
+  handshake = {.purpose = kRanksPurpose,
+               .caller = kCaller,
+               .listener = kListener,
+               .context = DigestOf("group")};
+  EXPECT_OK(SayHello(caller, handshake, SteadyNow() + kLong));
+  EXPECT_TRUE(reader.Take(absl::ZeroDuration()).empty());
+  EXPECT_OK(ProveTo(caller, handshake, "secret", "group", SteadyNow() + kLong));
+  EXPECT_OK(caller.StartTls(TlsSide::kClient, TlsKeyOf(handshake, "secret")));
+  EXPECT_THAT(caller.ContinueTls(), IsOkAndHolds(false));
+  EXPECT_TRUE(reader.Take(absl::ZeroDuration()).empty());
+  return std::move(caller);
+}
+
+// Its own part of TLS is sent, so it does not come again.
+TEST(HelloReader, WhoHasProvedItselfGivesWayToNoStranger) {
+  HelloReader reader("secret", kListener, [](int, const std::string&) { return true; });
+  Handshake handshake;
+  const Socket rank = BeginTls(reader, handshake);
+  std::vector<Socket> strangers;
+  for (size_t i = 0; i <= HelloReader::kMaxSilentCount; ++i) {
+    auto [stranger, ours] = Connection();
+    strangers.push_back(std::move(stranger));
+    reader.Add(std::move(ours), absl::ZeroDuration());
+  }
+  char byte = 0;
+  EXPECT_THAT(strangers[0].ReadAll(&byte, 1, SteadyNow() + kLong),
+              StatusIs(absl::StatusCode::kUnavailable));
+  // The time of strangers is over.
+  EXPECT_TRUE(reader.Take(HelloReader::kPatience).empty());
+  EXPECT_FALSE(reader.empty());
+  ASSERT_THAT(rank.ContinueTls(), IsOkAndHolds(true));
+  ASSERT_OK(rank.WriteAll("data", SteadyNow() + kLong));
+  const std::vector<HelloReader::Guest> guests = reader.Take(HelloReader::kPatience);
+  ASSERT_EQ(guests.size(), 1u);
+  EXPECT_EQ(guests[0].rank, kCaller);
+  EXPECT_TRUE(reader.empty());
+}
+
+// So connections that somebody on the way keeps open do not become more and more.
+TEST(HelloReader, ACallerThatComesAgainReplacesItsConnection) {
+  HelloReader reader("secret", kListener, [](int, const std::string&) { return true; });
+  Handshake handshake;
+  const Socket first = BeginTls(reader, handshake);
+  const Socket second = BeginTls(reader, handshake);
+  EXPECT_THAT(first.ContinueTls(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(second.ContinueTls(), IsOkAndHolds(true));
+  EXPECT_EQ(reader.Take(absl::ZeroDuration()).size(), 1u);
+  EXPECT_TRUE(reader.empty());
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "executor/device/comm/rendezvous_server.h"
 #include "executor/device/comm/socket.h"
 #include "executor/device/comm/steady_clock.h"
+#include "executor/device/comm/tls_session.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -30,6 +31,8 @@ struct RawRank {
         .purpose = kMeetingPurpose, .caller = rank, .context = absl::StrCat(world_size)};
     EXPECT_OK(SayHello(socket, handshake, SteadyNow() + kLong));
     EXPECT_OK(ProveTo(socket, handshake, "secret", "", SteadyNow() + kLong));
+    EXPECT_OK(
+        socket.FinishTls(TlsSide::kClient, TlsKeyOf(handshake, "secret"), SteadyNow() + kLong));
     EXPECT_EQ(Read().kind, FrameKind::kWelcome);
   }
   void Write(const Frame& frame) const {

@@ -20,6 +20,7 @@
 #include "executor/device/comm/handshake.h"
 #include "executor/device/comm/socket.h"
 #include "executor/device/comm/steady_clock.h"
+#include "executor/device/comm/tls_session.h"
 #include "tests/executor/device/comm/raw_rank.h"
 #include "tests/support/status_matchers.h"
 
@@ -76,8 +77,8 @@ TEST(RendezvousServer, NamesTheRankThatDoesNotAnswerToAll) {
 
 // Else the first rank to speak could name the address, or the memory, of another.
 TEST(RendezvousServer, AFactIsPublishedByTheRankThatItIsAbout) {
-  for (const char* const fact :
-       {"rank/1", "memory/data:1,2#0", "memory/alone:1#3", "memory/a:b:1,2#0"}) {
+  for (const char* const fact : {"rank/1", "device/1", "has ended/1", "memory/data:1,2#0",
+                                 "memory/alone:1#3", "memory/a:b:1,2#0"}) {
     const std::unique_ptr<RendezvousServer> server = ServerOf(3);
     const RawRank owner(*server, 1, 3);
     const RawRank other(*server, 2, 3);
@@ -137,8 +138,7 @@ TEST(RendezvousServer, ARecordedHandshakeIsRefusedTheSecondTime) {
   Handshake handshake = {.purpose = kMeetingPurpose, .context = "1"};
   Frame proof = {.kind = FrameKind::kProof};
   {
-    ASSERT_OK_AND_ASSIGN(const Socket rank,
-                         Socket::Connect(server->address(), SteadyNow() + kLong));
+    ASSERT_OK_AND_ASSIGN(Socket rank, Socket::Connect(server->address(), SteadyNow() + kLong));
     ASSERT_OK(SayHello(rank, handshake, SteadyNow() + kLong));
     ASSERT_OK_AND_ASSIGN(const Frame challenge, ReadFrame(rank, SteadyNow() + kLong));
     handshake.listener_nonce = challenge.key;
@@ -151,6 +151,7 @@ TEST(RendezvousServer, ARecordedHandshakeIsRefusedTheSecondTime) {
         kChallenged);
     EXPECT_EQ(AnswerTo(mirror, {.kind = FrameKind::kProof, .key = challenge.value}), "wrong token");
     ASSERT_OK(WriteFrame(rank, proof, SteadyNow() + kLong));
+    ASSERT_OK(rank.FinishTls(TlsSide::kClient, TlsKeyOf(handshake, "secret"), SteadyNow() + kLong));
     ASSERT_OK_AND_ASSIGN(const Frame welcome, ReadFrame(rank, SteadyNow() + kLong));
     EXPECT_EQ(welcome.kind, FrameKind::kWelcome);
     ASSERT_OK(WriteFrame(rank, {.kind = FrameKind::kGoodbye}, SteadyNow() + kLong));

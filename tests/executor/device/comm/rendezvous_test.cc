@@ -23,6 +23,7 @@
 #include "executor/device/comm/rendezvous_server.h"
 #include "executor/device/comm/socket.h"
 #include "executor/device/comm/steady_clock.h"
+#include "executor/device/comm/tls_session.h"
 #include "tests/executor/device/comm/raw_rank.h"
 #include "tests/support/status_matchers.h"
 
@@ -265,19 +266,65 @@ void RunAndDie(const std::string& address, int rank, int world_size, TransportKi
   ::raise(SIGKILL);
 }
 
+// Takes the next rank's proof, and sets up TLS if wanted, as a server does.
+Socket AcceptOne(const Listener& listener, bool with_tls) {
+  absl::StatusOr<Socket> guest = listener.Accept(SteadyNow() + kLong);
+  EXPECT_OK(guest);
+  const absl::StatusOr<Frame> hello = ReadFrame(*guest, SteadyNow() + kLong);
+  EXPECT_OK(hello);
+  Handshake handshake = {.purpose = kMeetingPurpose};
+  const absl::StatusOr<Frame> challenge = ChallengeTo(*hello, handshake, "secret");
+  EXPECT_OK(challenge);
+  EXPECT_OK(WriteFrame(*guest, *challenge, SteadyNow() + kLong));
+  const absl::StatusOr<Frame> proof = ReadFrame(*guest, SteadyNow() + kLong);
+  EXPECT_OK(proof);
+  EXPECT_TRUE(IsProof(proof->key, HandshakeSide::kCaller, handshake, "secret"));
+  if (with_tls) {
+    EXPECT_OK(
+        guest->FinishTls(TlsSide::kServer, TlsKeyOf(handshake, "secret"), SteadyNow() + kLong));
+  }
+  return *std::move(guest);
+}
+
+// Takes in the next rank as a server does that rank 0 on h1 serves.
+Socket WelcomeOne(const Listener& listener) {
+  Socket guest = AcceptOne(listener, /*with_tls=*/true);
+  EXPECT_OK(WriteFrame(guest, {.kind = FrameKind::kWelcome, .number = 0 + 1, .value = "h1"},
+                       SteadyNow() + kLong));
+  return guest;
+}
+
+// A server drops those that have not proved themselves for many strangers, and the proof may be on
+// its way then.
+TEST(Rendezvous, ARankThatIsDroppedBeforeItsWelcomeComesAgain) {
+  ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
+  std::thread server([&] {
+    for (const bool hears_hello : {false, true}) {
+      ASSERT_OK_AND_ASSIGN(const Socket dropped, listener.Accept(SteadyNow() + kLong));
+      if (!hears_hello) continue;
+      EXPECT_OK(ReadFrame(dropped, SteadyNow() + kLong).status());
+    }
+    for (const bool with_tls : {false, true}) AcceptOne(listener, with_tls);
+    const Socket guest = WelcomeOne(listener);
+    EXPECT_OK(ReadFrame(guest, SteadyNow() + kLong).status());
+  });
+  const auto joined = Rendezvous::Join({.address = absl::StrCat("127.0.0.1:", listener.port()),
+                                        .token = "secret",
+                                        .rank = 1,
+                                        .world_size = 2,
+                                        .patience = kLong});
+  EXPECT_OK(joined.status());
+  if (joined.ok()) {
+    EXPECT_OK((*joined)->Set("a", "1"));
+  }
+  server.join();
+}
+
 TEST(Rendezvous, ARankThatServesTheRendezvousAndIsFrozenIsNamed) {
   // A server that welcomes and then says nothing.
   ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
   std::thread server([&] {
-    ASSERT_OK_AND_ASSIGN(const Socket guest, listener.Accept(SteadyNow() + kLong));
-    ASSERT_OK_AND_ASSIGN(const Frame hello, ReadFrame(guest, SteadyNow() + kLong));
-    Handshake handshake = {.purpose = kMeetingPurpose};
-    ASSERT_OK_AND_ASSIGN(const Frame challenge, ChallengeTo(hello, handshake, "secret"));
-    ASSERT_OK(WriteFrame(guest, challenge, SteadyNow() + kLong));
-    ASSERT_OK_AND_ASSIGN(const Frame proof, ReadFrame(guest, SteadyNow() + kLong));
-    EXPECT_TRUE(IsProof(proof.key, HandshakeSide::kCaller, handshake, "secret"));
-    ASSERT_OK(WriteFrame(guest, {.kind = FrameKind::kWelcome, .number = 0 + 1, .value = "h1"},
-                         SteadyNow() + kLong));
+    const Socket guest = WelcomeOne(listener);
     while (ReadFrame(guest, SteadyNow() + kLong).ok()) {
     }
   });

@@ -134,14 +134,34 @@ TEST(RankEnvironment, RanksOnOneNodeMeetWhereNobodyElseReaches) {
   const auto torchrun =
       Read(Without(With(kTorchrun, {{"LOCAL_WORLD_SIZE", "8"}}), "PARPLAN_TOKEN"));
   ASSERT_OK(torchrun.status());
-  EXPECT_THAT((*torchrun)->token, HasSubstr("j7"));
+  EXPECT_EQ((*torchrun)->token, "");
+  EXPECT_THAT((*torchrun)->job, HasSubstr("j7"));
   EXPECT_EQ((*torchrun)->host, "127.0.0.1");
   EXPECT_EQ((*torchrun)->rendezvous, "127.0.0.1:29501");
   const auto slurm = Read(Without(With(kSlurm, {{"SLURM_STEP_NUM_NODES", "1"}}), "PARPLAN_TOKEN"));
   ASSERT_OK(slurm.status());
-  EXPECT_EQ((*slurm)->token, "job slurm 99.3");
+  EXPECT_EQ((*slurm)->token, "");
+  EXPECT_EQ((*slurm)->job, "slurm 99.3");
   EXPECT_EQ((*slurm)->host, "127.0.0.1");
   EXPECT_THAT((*slurm)->rendezvous, HasSubstr("127.0.0.1:"));
+}
+
+TEST(RankEnvironment, LinksBetweenNodesHaveTlsUnlessTheUserSaysNo) {
+  for (const Variables& each : {kOurs, kTorchrun, kOpenMpi, kSlurm}) {
+    const auto tls_links = [&each](const Variables& others) {
+      const auto found = Read(With(each, others));
+      EXPECT_OK(found.status());
+      return (*found)->ToFabricOptions().tls_links;
+    };
+    EXPECT_EQ(tls_links({}), TlsLinks::kBetweenNodes);
+    EXPECT_EQ(tls_links({{"PARPLAN_TLS_LINKS", "between-nodes"}}), TlsLinks::kBetweenNodes);
+    EXPECT_EQ(tls_links({{"PARPLAN_TLS_LINKS", "all"}}), TlsLinks::kAll);
+    EXPECT_EQ(tls_links({{"PARPLAN_TLS_LINKS", "none"}}), TlsLinks::kNone);
+    for (const char* const wrong : {"", "no", "None", "0"}) {
+      EXPECT_THAT(ErrorOf(With(each, {{"PARPLAN_TLS_LINKS", wrong}})),
+                  AllOf(HasSubstr("PARPLAN_TLS_LINKS"), HasSubstr("between-nodes, all or none")));
+    }
+  }
 }
 
 TEST(RankEnvironment, TheInnerLauncherCounts) {
