@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "executor/apply/checked_plan.h"
 #include "executor/capi/c_values.h"
 #include "executor/report/execution_reporter.h"
@@ -21,6 +22,7 @@
 #include "proto/envelope/trust_bundle.h"
 #include "proto/envelope/verifier.h"
 #include "proto/wire/digest.h"
+#include "proto/wire/duration_wire.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/model_wire.h"
 #include "proto/wire/topology_wire.h"
@@ -332,20 +334,21 @@ int32_t parplan_report_add(parplan_report* report, const parplan_window* window,
   return Guarded(error, [&]() -> absl::Status {
     if (report == nullptr) return Missing("report");
     PARPLAN_ASSIGN_OR_RETURN(const parplan_window read, Take(window));
+    // A shorter time would round to 0, which the server refuses together with all windows that
+    // travel with it.
+    constexpr double kShortestStep = 1e-9;
     if (read.rank < 0 || read.first_step < 0 || read.step_count < 1 || read.peak_memory_bytes < 0 ||
-        !(read.median_step_seconds > 0.0) || read.median_step_seconds > 1e6) {
+        !(read.median_step_seconds >= kShortestStep) || read.median_step_seconds > 1e6) {
       return absl::InvalidArgumentError(
-          "a window has a rank, at least one step, and a step time above 0");
+          "a window has a rank, at least one step, and a step time of 1e-9 s to 1e6 s");
     }
     parplan::v1::MeasuredWindow message;
     message.set_rank(read.rank);
     message.set_first_step(read.first_step);
     message.set_step_count(read.step_count);
     message.set_peak_memory_bytes(read.peak_memory_bytes);
-    const auto seconds = static_cast<int64_t>(read.median_step_seconds);
-    message.mutable_median_step_duration()->set_seconds(seconds);
-    message.mutable_median_step_duration()->set_nanos(
-        static_cast<int32_t>((read.median_step_seconds - static_cast<double>(seconds)) * 1e9));
+    *message.mutable_median_step_duration() =
+        parplan::DurationToProto(parplan::Seconds::Of(read.median_step_seconds));
     report->reporter->Add({message});
     return absl::OkStatus();
   });

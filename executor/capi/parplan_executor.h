@@ -299,7 +299,7 @@ typedef struct parplan_window {
 } parplan_window;
 
 /* Hands over a window and returns at once. PARPLAN_INVALID_ARGUMENT for a negative number, no step,
- * or a step time that is not above 0 and at most 1e6 s. At most 4096 windows wait for the server;
+ * or a step time below 1e-9 s or above 1e6 s. At most 4096 windows wait for the server;
  * beyond that the oldest are lost. The server checks the rank: if it refuses a window, those that
  * travel with it are lost too, at most 256 in all. */
 int32_t parplan_report_add(parplan_report* report, const parplan_window* window,

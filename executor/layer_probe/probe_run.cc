@@ -1,5 +1,6 @@
 #include "executor/layer_probe/probe_run.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -19,13 +20,28 @@ std::vector<int> KindsOfLayers(const ModelSpec& model) {
   return kinds;
 }
 
+// Gives samples another length. A table of learned positions with fewer rows grows, because a layer
+// has one only if it has a row for each token (`LayoutOfParameters`): without it another layer
+// would be measured.
+void SetSequenceLength(int sequence_length, LayerDefinition& definition) {
+  if (definition.kind == LayerKind::kEmbedding) {
+    const ParameterLayout layout = LayoutOfParameters(definition, 1, 0);
+    if (layout.Has(tensor_names::kPositions)) {
+      const int64_t row_count = layout.Find(tensor_names::kPositions).row_count;
+      definition.parameter_count +=
+          definition.hidden_size * std::max(sequence_length - row_count, int64_t{0});
+    }
+  }
+  definition.sequence_length = sequence_length;
+}
+
 absl::StatusOr<ModelSpec> ProbeModel(const ModelSpec& model, int middle_index, int depth,
                                      int sequence_length) {
   std::vector<LayerDefinition> definitions = {model.layer(0),
                                               model.layer_definitions()[middle_index],
                                               model.layer(model.layer_count() - 1)};
   for (LayerDefinition& definition : definitions) {
-    if (sequence_length > 0) definition.sequence_length = sequence_length;
+    if (sequence_length > 0) SetSequenceLength(sequence_length, definition);
   }
   return ModelSpec::Create(model.model_id(), std::move(definitions), {{0, 1}, {1, depth}, {2, 1}},
                            model.precision(), model.optimizer());

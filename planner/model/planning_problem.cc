@@ -187,8 +187,10 @@ std::vector<int64_t> PlanningProblem::GlobalBatchSizes() const {
   const int64_t smallest = rules_.smallest_global_batch_size;
   if (smallest == 0) return {global_batch_size_};
   std::vector<int64_t> sizes;
-  for (int64_t size = smallest; size < global_batch_size_; size += rules_.global_batch_size_step) {
-    sizes.push_back(size);
+  // Counts down what is left, because a step may be so long that a sum with it overflows.
+  const int64_t step = rules_.global_batch_size_step;
+  for (int64_t left = global_batch_size_ - smallest; left > 0; left -= std::min(left, step)) {
+    sizes.push_back(global_batch_size_ - left);
   }
   // The problem's own batch is always the last one.
   sizes.push_back(global_batch_size_);

@@ -124,7 +124,10 @@ class Daemon {
   absl::Status OfferLinks() {
     if (!options_.takes_leases) return absl::OkStatus();
     LinkProbeOptions links;
-    PARPLAN_ASSIGN_OR_RETURN(links.inventory, ReadInventory(options_.measurement.inventory));
+    links.read_inventory = [options = options_.measurement.inventory] {
+      return ReadInventory(options);
+    };
+    PARPLAN_ASSIGN_OR_RETURN(const NodeInventory inventory, links.read_inventory());
     links.measurement = options_.measurement;
     links.measurement.on_line = &LogLine;
     links.look_interval = options_.look_interval;
@@ -133,9 +136,9 @@ class Daemon {
     links.hello.set_agent(absl::StrCat("parplan-agent ", kVersion));
     links.hello.set_host(options_.host);
     PARPLAN_ASSIGN_OR_RETURN(*links.hello.mutable_device_kind(),
-                             DeviceKind(links.inventory, options_.measurement.device_type));
+                             DeviceKind(inventory, options_.measurement.device_type));
     links.hello.set_device_count(options_.request.rank_count);
-    links.hello.set_inventory_fingerprint(InventoryFingerprint(links.inventory));
+    links.hello.set_inventory_fingerprint(InventoryFingerprint(inventory));
     links.bounds.backend = options_.request.backend;
     links.bounds.max_message_bytes =
         std::max(links.bounds.max_message_bytes, options_.request.largest_message_bytes);

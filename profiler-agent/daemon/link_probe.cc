@@ -185,8 +185,20 @@ void LinkProbe::Ended(const v1::LeaseEnd& end) {
   if (job_ != nullptr) job_->Stop(end_);
 }
 
+absl::Status LinkProbe::CheckDevices(const NodeInventory& inventory) const {
+  if (options_.measurement.device_type == DeviceType::kCpu) return absl::OkStatus();
+  PARPLAN_ASSIGN_OR_RETURN(const std::string kind,
+                           DeviceKind(inventory, options_.measurement.device_type));
+  if (kind == options_.hello.device_kind()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("this node has devices of the kind ", kind, ", and had ",
+                   options_.hello.device_kind(), " when its agent began; start the agent again"));
+}
+
 absl::StatusOr<v1::Profile> LinkProbe::Measure(const v1::Lease& lease, agent::v1::ProbePlan plan,
                                                int node_index, const std::string& rendezvous) {
+  PARPLAN_ASSIGN_OR_RETURN(const NodeInventory inventory, options_.read_inventory());
+  PARPLAN_RETURN_IF_ERROR(CheckDevices(inventory));
   int first_rank = 0;
   for (int i = 0; i < lease.nodes_size(); ++i) {
     const v1::LeaseNode& node = lease.nodes(i);
@@ -212,7 +224,7 @@ absl::StatusOr<v1::Profile> LinkProbe::Measure(const v1::Lease& lease, agent::v1
     if (is_ending_) job_->Stop("the agent ends");
     if (!end_.empty()) job_->Stop(end_);
   };
-  return MeasureNode(options_.inventory, plan, measurement);
+  return MeasureNode(inventory, plan, measurement);
 }
 
 }  // namespace parplan

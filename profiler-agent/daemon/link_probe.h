@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "clients/cpp/channel.h"
 #include "parplan/agent/v1/probe_plan.pb.h"
@@ -33,9 +34,9 @@ struct LinkProbeOptions {
   absl::Duration look_interval = absl::Minutes(3);
   // How to measure; `on_job` is replaced.
   MeasurementOptions measurement;
-  // The node as it was read before. `MeasureNode` gets it each time, so unless
-  // `measurement.even_if_busy`, GPUs that were in use then count as busy in every measurement.
-  NodeInventory inventory;
+  // Reads the node, before each measurement: GPUs come and go, and so do programs that use them.
+  // Must not be empty; may be called from several threads, one at a time.
+  std::function<absl::StatusOr<NodeInventory>()> read_inventory;
   // Limits of the plans that other nodes send; devices and nodes are those of `hello` and of the
   // lease.
   LinkProbeBounds bounds;
@@ -67,7 +68,8 @@ class LinkProbe {
   // Returns the result of `Begin` once; absent while the measurement goes on, after the result was
   // taken, and for measurements that other agents host. UNAVAILABLE if no lease was granted within
   // 10 s, CANCELLED if the lease or the agent ended, FAILED_PRECONDITION if a node has other
-  // devices, else the errors of `MeasureNode` and of the rendezvous.
+  // devices, or this one has others than those of `hello`, else the errors of `MeasureNode` and of
+  // the rendezvous.
   std::optional<absl::StatusOr<v1::Profile>> TakeProfile();
 
  private:
@@ -78,6 +80,8 @@ class LinkProbe {
   absl::StatusOr<v1::Profile> Meet(const v1::Lease& lease, agent::v1::ProbePlan plan);
   void Opened(const v1::Lease& lease);
   void Ended(const v1::LeaseEnd& end);
+  // Returns FAILED_PRECONDITION if the node has GPUs of another kind than it offers.
+  absl::Status CheckDevices(const NodeInventory& inventory) const;
   // Measures with the ranks of this node, which is number `node_index` of the lease.
   absl::StatusOr<v1::Profile> Measure(const v1::Lease& lease, agent::v1::ProbePlan plan,
                                       int node_index, const std::string& rendezvous);

@@ -163,6 +163,12 @@ absl::StatusOr<std::vector<StoreTable>> TablesOf(SqliteConnection& file, const s
   PARPLAN_ASSIGN_OR_RETURN(
       const int64_t schema,
       ReadNumber(file, "SELECT coalesce(max(version), 0) FROM schema_version"));
+  // Its tables may have changed in any way, so nothing can be said of its contents.
+  if (schema > NewestSqliteSchema()) {
+    return Refused(absl::StrCat("backup ", path, ": a newer release wrote it, with schema ", schema,
+                                "; this one knows schemas up to ", NewestSqliteSchema(),
+                                ": use the release that wrote it"));
+  }
   for (StoreTable table : StoreTables()) {
     if (table.first_schema > schema) continue;
     PARPLAN_ASSIGN_OR_RETURN(SqliteStatement read,
@@ -174,7 +180,7 @@ absl::StatusOr<std::vector<StoreTable>> TablesOf(SqliteConnection& file, const s
       return columns.find(absl::StrCat(", ", column.name, ",")) == std::string::npos;
     });
     if (ColumnList(table) != read.Text(0)) {
-      return Damaged(path, absl::StrCat("a newer release wrote the table ", table.name));
+      return Damaged(path, absl::StrCat("the table ", table.name, " has columns of no release"));
     }
     tables.push_back(std::move(table));
   }

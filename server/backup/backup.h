@@ -37,9 +37,9 @@ struct BackupSummary {
 // (all STORE_UNAVAILABLE).
 absl::StatusOr<BackupSummary> BackUpStore(const StoreAddress& from, const std::string& path);
 
-// Reads all tables that this release knows and compares them with the digests and counts in the
-// file. Tables of a newer release are not looked at. DATA_LOSS (STORE_UNAVAILABLE) if it is not a
-// backup, differs from what was written, or has columns of a newer release; NOT_FOUND
+// Reads all tables and compares them with the digests and counts in the file. DATA_LOSS
+// (STORE_UNAVAILABLE) if it is not a backup or differs from what was written; FAILED_PRECONDITION
+// (STORE_UNAVAILABLE) if a newer release wrote it, whose tables this one does not know; NOT_FOUND
 // (RESOURCE_NOT_FOUND) if it is absent or cannot be read; UNAVAILABLE or INTERNAL
 // (STORE_UNAVAILABLE) if the disk or SQLite fails.
 absl::StatusOr<BackupSummary> CheckBackup(const std::string& path);
@@ -49,9 +49,8 @@ absl::StatusOr<BackupSummary> CheckBackup(const std::string& path);
 // beside it (`path` with `.restoring` behind it, which must not exist), and removes that. Returns
 // the summary and the errors of `CheckBackup`, and the errors of opening the store (`OpenStore`,
 // server/store/store_address.h) and of writing to it; FAILED_PRECONDITION (STORE_UNAVAILABLE) if
-// the copy cannot be made, a newer release wrote the backup, or the store is not empty, unless
-// `replace` is set, which deletes its contents. REQUIRES: no server uses the store; SQLite refuses
-// otherwise, PostgreSQL cannot know.
+// the copy cannot be made, or the store is not empty, unless `replace` is set, which deletes its
+// contents. REQUIRES: no server uses the store; SQLite refuses otherwise, PostgreSQL cannot know.
 absl::StatusOr<BackupSummary> RestoreStore(const std::string& path, const StoreAddress& to,
                                            bool replace);
 

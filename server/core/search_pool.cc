@@ -45,7 +45,13 @@ SearchPool::SearchPool(const Limits& limits, Observer& observer)
       helpers_(std::max(limits.worker_count, 1) - 1) {
   const int running_count = RunningCount(limits);
   workers_.reserve(running_count);
-  for (int i = 0; i < running_count; ++i) workers_.emplace_back([this] { Work(); });
+  try {
+    for (int i = 0; i < running_count; ++i) workers_.emplace_back([this] { Work(); });
+  } catch (...) {
+    // The destructor of a thread that runs would end the program.
+    Drain(absl::ZeroDuration());
+    throw;
+  }
 }
 
 SearchPool::~SearchPool() { Drain(absl::ZeroDuration()); }

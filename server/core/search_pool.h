@@ -57,6 +57,7 @@ class SearchPool {
   // above 0.
   static int RunningCount(const Limits& limits);
 
+  // Throws std::system_error if the system has no thread for one of them; none is left then.
   // `observer` outlives the pool. The limits are `worker_count`, `search_memory_bytes`,
   // `max_queue_length` and the numbers of searches of the two quotas. REQUIRES: `worker_count` and
   // `max_queue_length` are above 0; aborts otherwise.

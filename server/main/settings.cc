@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/service/shell/completion/completion.h"
 #include "base/service/shell/duration_flag.h"
+#include "base/service/shell/empty_text.h"
 #include "base/service/shell/state_folder.h"
 #include "base/status_macros.h"
 #include "base/system/machine_memory.h"
@@ -398,6 +399,7 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   AddAuditCommand(app, unused_session, unused_action);
   try {
     app.parse(argc, argv);
+    shell::RefuseEmptyTexts(app);
   } catch (const CLI::ParseError& error) {
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsageError;
   }

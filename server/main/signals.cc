@@ -5,6 +5,8 @@
 
 #include <thread>
 
+#include "base/system/start_thread.h"
+
 namespace parplan {
 
 Signals::Signals() {
@@ -24,13 +26,14 @@ int Signals::Next(absl::Duration timeout) const {
 }
 
 void Signals::EndAtOnceOnNext() const {
-  std::thread([set = set_] {
+  std::thread waiting = StartThread([set = set_] {
     int signal = 0;
     do {
       sigwait(&set, &signal);
     } while (signal == SIGHUP);
     _exit(128 + signal);
-  }).detach();
+  });
+  if (waiting.joinable()) waiting.detach();
 }
 
 }  // namespace parplan

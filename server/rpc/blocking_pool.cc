@@ -6,10 +6,18 @@ namespace parplan {
 
 BlockingPool::BlockingPool(int thread_count) {
   threads_.reserve(thread_count);
-  for (int i = 0; i < thread_count; ++i) threads_.emplace_back([this] { Loop(); });
+  try {
+    for (int i = 0; i < thread_count; ++i) threads_.emplace_back([this] { Loop(); });
+  } catch (...) {
+    // The destructor of a thread that runs would end the program.
+    EndThreads();
+    throw;
+  }
 }
 
-BlockingPool::~BlockingPool() {
+BlockingPool::~BlockingPool() { EndThreads(); }
+
+void BlockingPool::EndThreads() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ending_ = true;

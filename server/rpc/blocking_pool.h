@@ -17,6 +17,7 @@ namespace parplan {
 // call in progress, so the limits of the transport bound it. Safe to use from any thread.
 class BlockingPool {
  public:
+  // Throws std::system_error if the system has no thread for one of them; none is left then.
   // REQUIRES: `thread_count` is above 0, which is not checked; without threads no work would run.
   explicit BlockingPool(int thread_count);
 
@@ -33,6 +34,8 @@ class BlockingPool {
 
  private:
   void Loop();
+  // Finishes the queued work and joins the threads.
+  void EndThreads();
 
   std::mutex mutex_;
   std::condition_variable changed_;

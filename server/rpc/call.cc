@@ -46,7 +46,7 @@ absl::Duration TimeLeft(const grpc::CallbackServerContext& context, absl::Durati
 
 Call::Call(const RpcContext& rpc, absl::string_view method,
            grpc::CallbackServerContext& server_context, Deadline deadline)
-    : rpc_(rpc), start_(rpc.core.clock().Steady()) {
+    : rpc_(rpc), server_context_(server_context), start_(rpc.core.clock().Steady()) {
   ++rpc_.call_count;
   record_.method = std::string(method);
   record_.request_id = RequestIdOf(server_context);
@@ -76,14 +76,22 @@ void Call::WatchCredential(const grpc::CallbackServerContext& server_context,
 }
 
 Call::~Call() {
+  Done();
   rpc_.credentials.Remove(credential_);
   const bool is_late = rpc_.core.clock().Steady() >= context_->deadline() - kDeadlineTolerance;
   rpc_.gate.CallEnded(record_.peer, context_->cancelled() && !is_late);
   --rpc_.call_count;
 }
 
-grpc::Status Call::End(absl::Status status) {
+void Call::AnswerReady(int64_t bytes) {
+  if (unread_ == 0) unread_ = rpc_.unread.Add(server_context_, bytes);
+}
+
+void Call::Done() { rpc_.unread.Remove(unread_); }
+
+grpc::Status Call::End(absl::Status status, int64_t answer_bytes) {
   rpc_.credentials.Remove(credential_);
+  AnswerReady(answer_bytes);
   const absl::Duration now = rpc_.core.clock().Steady();
   if (status.code() == absl::StatusCode::kCancelled &&
       now >= context_->deadline() - kDeadlineTolerance) {

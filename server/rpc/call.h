@@ -30,6 +30,7 @@
 #include "server/rpc/blocking_pool.h"
 #include "server/rpc/connection_gate.h"
 #include "server/rpc/credential_watch.h"
+#include "server/rpc/unread_answers.h"
 
 namespace parplan {
 
@@ -73,6 +74,8 @@ struct RpcContext {
   AlarmThread& alarms;
   // Ends streams with their credential.
   CredentialWatch& credentials;
+  // Breaks off calls whose client does not read the answer.
+  UnreadAnswers& unread;
   // How long the client of a stream may send nothing while the server waits for its first message,
   // and for a later one.
   absl::Duration max_first_silence;
@@ -118,18 +121,41 @@ class Call {
   void WatchCredential(const grpc::CallbackServerContext& server_context,
                        CredentialWatch::EndStream end);
 
-  // Returns the status to finish with, and counts and logs the call. To be called once, right
-  // before the answer is sent. CANCELLED becomes DEADLINE_EXCEEDED without a reason if the deadline
-  // has passed or is less than 20 ms away; any other status stays, also after the deadline.
-  grpc::Status End(absl::Status status);
+  // Says that the answer is ready and has so many bytes: the client has to read it now
+  // (`UnreadAnswers`). `End` does it, for an answer that waits for nothing. A call whose answer may
+  // have to wait for an earlier message does it before. Only the first call counts. To be called
+  // before `Done`, by one thread at a time.
+  void AnswerReady(int64_t bytes);
+
+  // Says that gRPC is done: must be called in `OnDone`, unless the call is destroyed there. The
+  // server context is not used afterwards.
+  void Done();
+
+  // Returns the status to finish with, and counts and logs the call. `answer_bytes` is the size of
+  // the message that goes with it, 0 for none. To be called once, right before the answer is sent.
+  // CANCELLED becomes DEADLINE_EXCEEDED without a reason if the deadline has passed or is less than
+  // 20 ms away; any other status stays, also after the deadline.
+  grpc::Status End(absl::Status status, int64_t answer_bytes = 0);
 
  private:
   const RpcContext& rpc_;
-  const absl::Duration start_;  // On the steady clock.
+  grpc::CallbackServerContext& server_context_;  // Until gRPC is done.
+  const absl::Duration start_;                   // On the steady clock.
   std::shared_ptr<CallContext> context_;
   CallRecord record_;
   int64_t credential_ = 0;  // Its number in the watch; 0 if it is not watched.
+  int64_t unread_ = 0;      // Its number among the unread answers; 0 before it has one.
 };
+
+// Returns the bytes of an answer: of a message, or of one that is serialized already.
+template <typename Answer>
+int64_t AnswerBytes(const Answer& answer) {
+  if constexpr (requires { answer.ByteSizeLong(); }) {
+    return static_cast<int64_t>(answer.ByteSizeLong());
+  } else {
+    return static_cast<int64_t>(answer.Length());
+  }
+}
 
 // Returns the error for a client that has sent nothing for `max_silence`: DEADLINE_EXCEEDED
 // without a reason.

@@ -7,6 +7,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -88,7 +89,10 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
   }
 
   void OnCancel() override { call_.context()->Cancel(); }
-  void OnDone() override { self_.reset(); }
+  void OnDone() override {
+    call_.Done();
+    self_.reset();
+  }
 
  private:
   ClientStreamCall(const RpcContext& rpc, absl::string_view method,
@@ -166,14 +170,18 @@ class ClientStreamCall final : public grpc::ServerReadReactor<Request> {
   void Close() {
     absl::StatusOr<Response> answer = WithoutExceptions([this] { return session_->Finish(); });
     const absl::Status status = answer.status();
-    if (status.ok()) *response_ = *std::move(answer);
-    End(status);
+    int64_t bytes = 0;
+    if (status.ok()) {
+      *response_ = *std::move(answer);
+      bytes = AnswerBytes(*response_);
+    }
+    End(status, bytes);
   }
 
-  void End(absl::Status status) {
+  void End(absl::Status status, int64_t answer_bytes = 0) {
     rpc_.alarms.Remove(deadline_alarm_);
     session_.reset();
-    this->Finish(call_.End(std::move(status)));
+    this->Finish(call_.End(std::move(status), answer_bytes));
   }
 
   const RpcContext& rpc_;

@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/start_thread.h"
 #include "server/rpc/listen_address.h"
 #include "server/rpc/listening_sockets.h"
 #include "server/rpc/undecodable_calls.h"
@@ -121,14 +122,16 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
   if (!options.tls.empty()) {
     PARPLAN_ASSIGN_OR_RETURN(tls, TlsCopies::Make(options.tls, absl::Now()));
   }
+  PARPLAN_ASSIGN_OR_RETURN(ListeningSockets sockets, Listen(options.listen_address));
+  // Before anything of gRPC, which waits for ever at its end if it could not start its own threads:
+  // without threads for those of this object an exception ends the function here.
+  std::unique_ptr<RpcServer> server(new RpcServer(core, options, std::move(sockets)));
   const std::shared_ptr<grpc::ServerCredentials> credentials =
       MakeServerCredentials(tls == nullptr ? TlsFiles() : tls->copies());
   // Both are settings of the whole process that BuildAndStart reads.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
-  PARPLAN_ASSIGN_OR_RETURN(ListeningSockets sockets, Listen(options.listen_address));
-  std::unique_ptr<RpcServer> server(new RpcServer(core, options, std::move(sockets)));
   server->tls_ = std::move(tls);
   grpc::ServerBuilder builder;
   server->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
@@ -167,6 +170,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
 RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options, ListeningSockets sockets)
     : core_(core),
       gate_(std::move(sockets), options.connections),
+      unread_(alarms_, options.max_unread_time, options.max_unread_bytes),
       pool_(kBlockingThreadCount),
       question_pool_(kQuestionThreadCount),
       authorizer_(options.authorizer == nullptr ? std::make_shared<Authorizer>(AccessRules())
@@ -182,6 +186,7 @@ RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options, Listenin
            *authorizer_,
            alarms_,
            credentials_,
+           unread_,
            options.max_first_silence,
            options.max_stream_silence},
       profiles_(rpc_),
@@ -203,15 +208,18 @@ void RpcServer::Drain(absl::Duration pause, absl::Duration grace) {
   }
   absl::SleepFor(pause);
   gate_.StopAccepting();
-  std::thread searches(
+  std::thread searches = StartThread(
       [this, grace] { core_.Drain(std::max(grace - kAnswerTime, absl::ZeroDuration())); });
+  // Without a thread that waits, searches end at once with their best plans, and connections stay
+  // until the calls have ended or `grace` is over.
+  if (!searches.joinable()) core_.Drain(absl::ZeroDuration());
   std::atomic<bool> done = false;
-  std::thread closer([this, &done] { CloseWhenQuiet(done); });
+  std::thread closer = StartThread([this, &done] { CloseWhenQuiet(done); });
   server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(grace));
   server_->Wait();
   done = true;
-  closer.join();
-  searches.join();
+  if (closer.joinable()) closer.join();
+  if (searches.joinable()) searches.join();
   server_.reset();
   health_.reset();
 }

@@ -24,6 +24,7 @@
 #include "server/rpc/server_credentials.h"
 #include "server/rpc/services.h"
 #include "server/rpc/tls_copies.h"
+#include "server/rpc/unread_answers.h"
 
 namespace parplan {
 
@@ -47,6 +48,12 @@ struct RpcServerOptions {
   // How long it may send nothing while the server waits for a later message; agents for
   // `Limits::longest_agent_silence`.
   absl::Duration max_stream_silence = absl::Seconds(10);
+  // How long a client may take to read an answer, whatever the deadline of its call. A message of
+  // 64 MiB takes 54 s at 10 Mbit/s. Finite; not checked.
+  absl::Duration max_unread_time = absl::Minutes(1);
+  // Bytes of all answers that wait for their clients, as many as gRPC may have for requests. Beyond
+  // them the calls whose answers have waited for longest are broken off.
+  int64_t max_unread_bytes = int64_t{256} << 20;
   // Knows what callers may do. Null: everybody may do everything.
   std::shared_ptr<Authorizer> authorizer;
   // Limits of connections; `LimitsForDescriptors` for a program of its own.
@@ -69,7 +76,8 @@ class RpcServer {
   // Starts serving. `core` outlives the server, which drains it at its end. The errors of
   // `CheckOptions`; INVALID_ARGUMENT (SPEC_INVALID) for a TLS file that cannot be used; UNAVAILABLE
   // without a reason if there is no memory for copies of TLS files, an address cannot be bound, or
-  // gRPC cannot start. The health port comes last; if it cannot be bound, `core` has been drained
+  // gRPC cannot start. Throws std::system_error if the system has no thread for one of the pools.
+  // The health port comes last; if it cannot be bound, `core` has been drained
   // and serves no other server. Health begins with SERVING under all its names.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(ServerCore& core,
                                                           const RpcServerOptions& options);
@@ -134,6 +142,7 @@ class RpcServer {
   std::atomic<int> call_count_ = 0;
   ConnectionGate gate_;
   AlarmThread alarms_;
+  UnreadAnswers unread_;
   BlockingPool pool_;
   BlockingPool question_pool_;
   std::unique_ptr<TlsCopies> tls_;  // Null without TLS.

@@ -50,6 +50,8 @@ void SearchCall::Conclude(const absl::StatusOr<SharedPlan>& answer) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (answer_.has_value()) return;
+    // Progress that the client does not take would keep the answer, and the call, for ever.
+    call_.AnswerReady(answer.ok() ? AnswerBytes(**answer) : 0);
     answer_ = answer;
     news_.reset();
   }

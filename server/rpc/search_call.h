@@ -30,7 +30,10 @@ class SearchCall final : public grpc::ServerWriteReactor<v1::SearchPlanResponse>
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override { call_.context()->Cancel(); }
-  void OnDone() override { self_.reset(); }
+  void OnDone() override {
+    call_.Done();
+    self_.reset();
+  }
 
  private:
   SearchCall(const RpcContext& rpc, grpc::CallbackServerContext& server_context);

@@ -8,6 +8,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -46,27 +47,36 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // response as it is. A pointer in an answer is not null.
   void End(absl::Status status) {
     if (ended_.exchange(true)) return;
-    Finish(call_.End(std::move(status)));
+    const int64_t bytes = ResponseBytes(status);
+    Finish(call_.End(std::move(status), bytes));
   }
   void End(absl::StatusOr<Response> answer) {
     if (ended_.exchange(true)) return;
     const absl::Status status = answer.status();
     if (status.ok()) *response_ = *std::move(answer);
-    Finish(call_.End(status));
+    Finish(call_.End(status, ResponseBytes(status)));
   }
   void End(const absl::StatusOr<std::shared_ptr<const Response>>& answer) {
     if (ended_.exchange(true)) return;
     if (answer.ok()) *response_ = **answer;
-    Finish(call_.End(answer.status()));
+    Finish(call_.End(answer.status(), ResponseBytes(answer.status())));
   }
 
   void OnCancel() override { call_.context()->Cancel(); }
-  void OnDone() override { self_.reset(); }
+  void OnDone() override {
+    call_.Done();
+    self_.reset();
+  }
 
  private:
   UnaryCall(const RpcContext& rpc, absl::string_view method,
             grpc::CallbackServerContext& server_context, Response* response)
       : call_(rpc, method, server_context), response_(response) {}
+
+  // gRPC sends the response with OK alone.
+  int64_t ResponseBytes(const absl::Status& status) const {
+    return status.ok() ? AnswerBytes(*response_) : 0;
+  }
 
   Call call_;
   Response* const response_;

@@ -2,8 +2,9 @@
 
 #include <cmath>
 #include <exception>
-
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,15 @@ namespace parplan::papers {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Returns the numbers of a list with one for each of `count` settings, whose table has as many
+// columns. Throws std::runtime_error for a list of another length, as JSON's own errors are thrown.
+std::vector<double> NumbersFrom(const Json& json, const char* name, size_t count) {
+  std::vector<double> numbers = json.at(name).get<std::vector<double>>();
+  if (numbers.size() == count) return numbers;
+  throw std::runtime_error(
+      absl::StrCat("`", name, "` has ", numbers.size(), " numbers, not ", count));
+}
 
 Json ToJson(const GridCell& cell) {
   Json answers;
@@ -69,7 +79,7 @@ Json ToJson(const AblationRow& row) {
 AblationRow AblationFrom(const Json& json) {
   return {.model = json.at("model"),
           .memory_gb = json.at("gb"),
-          .rates = json.at("rates").get<std::vector<double>>()};
+          .rates = NumbersFrom(json, "rates", Ablations().size())};
 }
 
 Json ToJson(const PipelineRow& row) {
@@ -129,7 +139,7 @@ GranularityRow GranularityFrom(const Json& json) {
   return {.model = json.at("model"),
           .memory_gb = json.at("gb"),
           .optimum = json.at("optimum"),
-          .rates = json.at("rates").get<std::vector<double>>()};
+          .rates = NumbersFrom(json, "rates", std::size(kGranularities))};
 }
 
 Json ToJson(const MeasuredPlan& plan) {
@@ -199,6 +209,10 @@ Json ToJson(const WalkRow& row) {
 }
 
 WalkRow WalkFrom(const Json& json) {
+  // A question without a plan has no stages and no walks, and so no steps.
+  const bool has_plan = json.at("stages") != 0;
+  const size_t partition_count = has_plan ? std::size(kPartitionLimits) + 1 : 0;
+  const size_t state_count = has_plan ? std::size(kStateLimitLogs) : 0;
   return {.model = json.at("model"),
           .device_kind = json.at("kind"),
           .device_count = json.at("devices"),
@@ -209,9 +223,9 @@ WalkRow WalkFrom(const Json& json) {
           .walk_count = json.at("walks"),
           .most_partitions = json.at("most_partitions"),
           .has_most_partitions = json.at("has_most_partitions"),
-          .steps_by_partitions = json.at("by_partitions").get<std::vector<double>>(),
-          .steps_by_states = json.at("by_states").get<std::vector<double>>(),
-          .seconds_by_states = json.at("seconds_by_states").get<std::vector<double>>()};
+          .steps_by_partitions = NumbersFrom(json, "by_partitions", partition_count),
+          .steps_by_states = NumbersFrom(json, "by_states", state_count),
+          .seconds_by_states = NumbersFrom(json, "seconds_by_states", state_count)};
 }
 
 Json ToJson(const UnlikeRow& row) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/service/shell/empty_text.h"
 #include "base/system/posix_file.h"
 
 namespace parplan::shell {
@@ -47,9 +48,7 @@ std::string IsRisk(const std::string& text) {
   return value >= 1e-6 && value <= 0.5 ? "" : "must be a number from 1e-06 to 0.5";
 }
 
-std::string IsNotEmpty(const std::string& text) {
-  return text.empty() ? "must not be empty; leave the flag out for its default" : "";
-}
+std::string IsNotEmpty(const std::string& text) { return text.empty() ? kEmptyText : ""; }
 
 // Returns the chosen command that lacks one of its own, with its name as users type it; null if no
 // command does.
@@ -289,6 +288,7 @@ void CommandLine::SetVersion(const std::string& text) { app_->set_version_flag("
 std::optional<int> CommandLine::Parse(int argc, const char* const* argv, ArgumentError* error) {
   try {
     app_->parse(argc, argv);
+    RefuseEmptyTexts(*app_);
   } catch (const CLI::ParseError& thrown) {
     return ExitAfter(*app_, thrown, error);
   }

@@ -215,8 +215,8 @@ class CommandLine {
 
   // Reads the arguments into the values of the options. Returns nothing if the program shall go on,
   // else what `ExitAfter` returns: 0 after --help or --version, 1 if these could not be printed; 2
-  // for arguments that can't be read, which it says on standard error and, unless it is null, in
-  // `error`. Some values may be set then.
+  // for arguments that can't be read, empty texts among them, which it says on standard error and,
+  // unless it is null, in `error`. Some values may be set then.
   std::optional<int> Parse(int argc, const char* const* argv, ArgumentError* error = nullptr);
 
   // Prints to standard error that the arguments, each readable, do not go together. Returns 2.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/system/start_thread.h"
 #include "base/system/worker_threads.h"
 
 namespace parplan {
@@ -43,6 +44,16 @@ TEST(WorkerThreads, ThrowWithoutAThreadForAnyHelper) {
   std::atomic<int> done = 0;
   threads.Run(100, [&done](int64_t) { ++done; });
   EXPECT_EQ(done, 100);
+}
+
+TEST(StartThread, RunsNothingWithoutAThread) {
+  bool has_run = false;
+  threads_left = 0;
+  EXPECT_FALSE(StartThread([&has_run] { has_run = true; }).joinable());
+  EXPECT_FALSE(has_run);
+  threads_left = 1;
+  StartThread([&has_run] { has_run = true; }).join();
+  EXPECT_TRUE(has_run);
 }
 
 }  // namespace

@@ -178,6 +178,10 @@ static void CheckReport(const parplan_plan* plan) {
   EXPECT(parplan_report_add(report, &window, &error) == PARPLAN_OK);
   window.step_count = 0;
   EXPECT(parplan_report_add(report, &window, &error) == PARPLAN_INVALID_ARGUMENT);
+  /* It would be 0 ns, for which the server refuses all windows of a message. */
+  window.step_count = 10;
+  window.median_step_seconds = 0.9e-9;
+  EXPECT(parplan_report_add(report, &window, &error) == PARPLAN_INVALID_ARGUMENT);
   begin = time(NULL);
   EXPECT(parplan_report_close(report, NULL, &lost, &error) == PARPLAN_OK);
   EXPECT(lost == 1);

@@ -5,6 +5,8 @@
 
 #include <mutex>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "executor/device/comm/job_fabric.h"
 #include "tests/executor/device/comm/rank_threads.h"
@@ -101,6 +103,23 @@ TEST(ProbeLayers, MeasuresOtherLengthsThanTheModels) {
     ASSERT_OK(times);
     EXPECT_EQ((*times)[1].sequence_length, 48);
     EXPECT_EQ((*times)[1].forward.median, absl::Nanoseconds(ForwardOperations(2)));
+  }
+}
+
+// A row for each of 24 tokens. Samples of 48 tokens have 48 rows, and shorter ones those 24.
+TEST(ProbeLayers, KeepsLearnedPositionsAtOtherLengths) {
+  const ModelSpec gpt = SmallGpt(2);
+  std::vector<LayerDefinition> definitions = gpt.layer_definitions();
+  definitions.front().parameter_count += 24 * 48;
+  ASSERT_OK_AND_ASSIGN(const ModelSpec model,
+                       ModelSpec::Create(gpt.model_id(), std::move(definitions), gpt.layer_runs(),
+                                         gpt.precision(), gpt.optimizer()));
+  for (const auto& [length, rows] : {std::pair(0, 24), std::pair(12, 24), std::pair(48, 48)}) {
+    const LayerProbeShape shape{.samples = 1, .sequence_length = length};
+    for (const auto& times : Probe(model, shape, 1, /*counts_work=*/true)) {
+      ASSERT_OK(times);
+      EXPECT_EQ(times->front().parameter_count, (96 + rows) * 48) << length;
+    }
   }
 }
 

@@ -142,6 +142,17 @@ TEST(PlanningProblem, TheBatchThatIsNamedIsAmongThoseOfARange) {
   EXPECT_FALSE(problem->AllowsGlobalBatchSize(70));
 }
 
+// 10 and the longest step have a sum above 2^63.
+TEST(PlanningProblem, AnyStepFromOneBatchToTheNextIsTaken) {
+  for (const int64_t step : {int64_t{54}, int64_t{55}, std::numeric_limits<int64_t>::max()}) {
+    RawProblem raw;
+    raw.rules.smallest_global_batch_size = 10;
+    raw.rules.global_batch_size_step = step;
+    ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, Create(raw));
+    EXPECT_THAT(problem.GlobalBatchSizes(), testing::ElementsAre(10, 64)) << step;
+  }
+}
+
 TEST(PlanningProblem, CanBeAskedWithOtherMemory) {
   ASSERT_OK_AND_ASSIGN(const PlanningProblem problem, Create(RawProblem()));
   const PlanningProblem larger = problem.WithUsableMemory(Bytes::Of(5000));

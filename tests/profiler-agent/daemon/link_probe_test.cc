@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/server/rpc/rpc_harness.h"
@@ -20,6 +22,7 @@
 namespace parplan {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -85,6 +88,7 @@ agent::v1::ProbePlan PairPlan() {
 LinkProbeOptions Options(const std::string& node, const std::string& host) {
   LinkProbeOptions options;
   options.hello = Hello(node, host);
+  options.read_inventory = [] { return NodeInventory(); };
   return options;
 }
 
@@ -94,6 +98,15 @@ void AwaitAgents(RpcHarness& harness, int count) {
   while (harness.core().agents().List(request)->agents_size() != count) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+absl::Status ResultOf(LinkProbe& probe, WakeSet& wakes) {
+  std::optional<absl::StatusOr<v1::Profile>> profile = probe.TakeProfile();
+  while (!profile.has_value()) {
+    wakes.Wait(kPatience);
+    profile = probe.TakeProfile();
+  }
+  return profile->status();
 }
 
 TEST(LinkProbe, ItsHostIsForOthersAndNotWhereItListens) {
@@ -106,12 +119,7 @@ TEST(LinkProbe, ItsHostIsForOthersAndNotWhereItListens) {
   AwaitAgents(harness, 2);
   ASSERT_TRUE(probe.Begin(PairPlan(), {"a", "b"}));
   EXPECT_THAT(heard.AwaitOpened().rendezvous_address(), StartsWith("192.0.2.1:"));
-  std::optional<absl::StatusOr<v1::Profile>> profile = probe.TakeProfile();
-  while (!profile.has_value()) {
-    wakes->Wait(kPatience);
-    profile = probe.TakeProfile();
-  }
-  EXPECT_THAT(profile->status(),
+  EXPECT_THAT(ResultOf(probe, *wakes),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("0 cores")));
   EXPECT_THAT(heard.AwaitEnded().detail(), HasSubstr("0 cores"));
 }
@@ -160,6 +168,37 @@ TEST(LinkProbe, APlanThatNoAgentMakesIsReturnedBeforeAnythingStarts) {
   other.Open(lease.lease_id(), 4711);
   EXPECT_THAT(heard.AwaitEnded().detail(), HasSubstr("message_size_bytes"));
   EXPECT_FALSE(probe.is_active());
+}
+
+// The agent began with other GPUs, then with none at all: the driver was being replaced.
+TEST(LinkProbe, ReadsTheNodeAnewForEachMeasurement) {
+  RpcHarness harness;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WakeSet> wakes, WakeSet::Create(""));
+  Heard heard;
+  LeaseAgent other({.target = harness.address()}, heard.OptionsFor("b"));
+  LinkProbeOptions options = Options("a", "127.0.0.1");
+  options.hello.set_device_kind("old GPU");
+  options.measurement.device_type = DeviceType::kCuda;
+  NodeInventory inventory;
+  inventory.gpus.availability = GpuAvailability::kAvailable;
+  inventory.gpus.devices.resize(1);
+  inventory.gpus.devices.front().name = "new GPU";
+  std::atomic<int> read_count = 0;
+  options.read_inventory = [&]() -> absl::StatusOr<NodeInventory> {
+    if (++read_count == 1) return inventory;
+    return absl::InternalError("no driver");
+  };
+  LinkProbe probe({.target = harness.address()}, std::move(options), *wakes);
+  AwaitAgents(harness, 2);
+  ASSERT_TRUE(probe.Begin(PairPlan(), {"a", "b"}));
+  EXPECT_THAT(ResultOf(probe, *wakes),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("new GPU"), HasSubstr("start the agent again"))));
+  EXPECT_THAT(heard.AwaitEnded().detail(), HasSubstr("new GPU"));
+  while (probe.is_active()) std::this_thread::yield();
+  ASSERT_TRUE(probe.Begin(PairPlan(), {"a", "b"}));
+  EXPECT_THAT(ResultOf(probe, *wakes), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_EQ(read_count, 2);
 }
 
 }  // namespace

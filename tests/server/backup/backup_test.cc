@@ -357,6 +357,32 @@ TEST(Backup, AnOlderBackupIsRestoredWithWhatItLacks) {
   EXPECT_THAT(CheckBackup(file), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("jobs")));
 }
 
+// Not damaged: the release that wrote it can use it. Once with tables that this release knows all
+// of, once with a column that it does not.
+TEST(Backup, OneOfANewerReleaseIsLeftToThatRelease) {
+  const StoreAddress from = NewSqlite();
+  Fill(from);
+  const char* const changes[] = {
+      "",
+      "ALTER TABLE plans ADD COLUMN colour TEXT; UPDATE backup_manifest SET columns = columns "
+      "|| ', colour' WHERE name = 'plans'"};
+  for (const char* const change : changes) {
+    const std::string file = NewFileName();
+    ASSERT_OK(BackUpStore(from, file));
+    sqlite3* handle = nullptr;
+    ASSERT_EQ(sqlite3_open(file.c_str(), &handle), SQLITE_OK);
+    const std::string newer = absl::StrCat("INSERT INTO schema_version VALUES (",
+                                           NewestSqliteSchema() + 1, ", 'colours', 0); ", change);
+    ASSERT_EQ(sqlite3_exec(handle, newer.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+    sqlite3_close(handle);
+    EXPECT_THAT(CheckBackup(file), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                            HasSubstr("use the release that wrote it")));
+    const StoreAddress to = NewSqlite();
+    EXPECT_THAT(RestoreStore(file, to, false), StatusIs(absl::StatusCode::kFailedPrecondition));
+    EXPECT_FALSE(std::filesystem::exists(absl::StrCat(to.directory, "/", kSqliteFileName)));
+  }
+}
+
 TEST(Backup, WhatIsNoBackupOrNotThereIsRefused) {
   const StoreAddress from = NewSqlite();
   Fill(from);

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 namespace parplan {
@@ -49,6 +50,13 @@ TEST(ReadSettings, ExecutionsAreKeptForADayAfterTheyFellSilent) {
 }
 
 // One uploader has at most half of the memory for uploads.
+// Without authorities the server would ask no caller for a certificate.
+TEST(ReadSettings, AnEmptyTextIsNotADefault) {
+  for (const char* const flag : {"--tls-client-ca", "--audit-file", "--store", "--queue-length"}) {
+    EXPECT_THAT(RefusalOf({flag, ""}), HasSubstr(absl::StrCat(flag, " must not be empty")));
+  }
+}
+
 TEST(ReadSettings, TheLargestUploadHasRoom) {
   for (const auto& [upload, memory] :
        {std::pair("67108864", 256), std::pair("268435456", 512), std::pair("1073741824", 2048)}) {

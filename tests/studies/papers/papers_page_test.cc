@@ -173,6 +173,25 @@ TEST_F(StoredResults, AreWhatPlannersAnswerNow) {
   EXPECT_EQ(walks, results_.walks[1]) << kAgain;
 }
 
+// Tables have a column for each number of a list.
+TEST_F(StoredResults, AListOfAnotherLengthIsRefused) {
+  for (const std::string list : {"rates", "by_partitions", "by_states", "seconds_by_states"}) {
+    // The first row with the list, and the last one: ablations come before granularity.
+    for (const size_t place :
+         {text_.find("\"" + list + "\":["), text_.rfind("\"" + list + "\":[")}) {
+      ASSERT_NE(place, std::string::npos) << list;
+      const size_t begin = text_.find('[', place) + 1;
+      std::string shorter = text_;
+      shorter.erase(begin, text_.find(',', begin) + 1 - begin);
+      EXPECT_THAT(ParseResults(shorter).status().message(),
+                  testing::HasSubstr("`" + list + "` has"));
+      std::string longer = text_;
+      EXPECT_THAT(ParseResults(longer.insert(begin, "1.0,")).status().message(),
+                  testing::HasSubstr("`" + list + "` has"));
+    }
+  }
+}
+
 TEST(ParseResults, SaysWhatItWants) {
   for (const char* const text : {"", "{", "{}", "[]", R"({"machine": 3})"}) {
     EXPECT_THAT(ParseResults(text).status().message(), testing::HasSubstr("parplan-study papers"));

@@ -49,6 +49,19 @@ TEST(CommandLine, OtherMistakesKeepTheirMessages) {
   EXPECT_EQ(WrongWith({"list", "--height"}), "The following argument was not expected: --height");
 }
 
+// As of `--file "$FILE"` where no variable has that name.
+TEST(CommandLine, AnOptionWithAnEmptyTextIsRefused) {
+  const std::string wrong = "--file must not be empty; leave the flag out for its default";
+  EXPECT_EQ(WrongWith({"store", "check", "--file", ""}), wrong);
+  EXPECT_NE(WrongWith({"store", "check", "--file="}), "");
+  EXPECT_EQ(WrongWith({"store", "check", "--file", "a"}), "");
+  CommandLine line("", "program");
+  int count = 7;
+  line.root().AddOption("--count", count);
+  const char* const arguments[] = {"program", "--count", ""};
+  EXPECT_EQ(line.Parse(3, arguments), 2);
+}
+
 TEST(Between, ANumberIsFiniteAndWithinBothEnds) {
   const ValueCheck check = Between(0.0, 12.5);
   for (const char* const good : {"0", "12.5", "1e1"}) EXPECT_EQ(check(good), "") << good;
