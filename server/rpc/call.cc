@@ -92,7 +92,9 @@ void Call::Done() {
   if (!rpc_.unread.Remove(unread_)) return;
   CancelledByServer();
   // Otherwise the client took the answer in the last moment.
-  if (!context_->cancelled() || !rpc_.logger) return;
+  if (!context_->cancelled()) return;
+  rpc_.core.observer().AnswerBrokenOff();
+  if (!rpc_.logger) return;
   record_.code = absl::StatusCode::kCancelled;
   record_.reason.reset();
   record_.message =

@@ -22,8 +22,8 @@ namespace parplan {
 
 // The answers that gRPC has and that were not taken yet. One that is not taken in time is broken
 // off. While all of them have too many bytes, so is the oldest answer of the reader that has most
-// bytes, so that one that reads nothing pushes out its own answers and nobody else's. Safe to use
-// from any thread.
+// bytes, so that one that reads nothing pushes out its own answers alone. Safe to use from any
+// thread.
 class UnreadAnswers {
  public:
   // `alarms` outlives the object. `max_wait` is how long an answer may wait, `max_bytes` how many
@@ -56,7 +56,7 @@ class UnreadAnswers {
     bool is_broken_off;
     AlarmThread::Alarm alarm;
   };
-  // What the answers of a reader that were not chosen have. Those without bytes are left out.
+  // Sums the answers of a reader that were not chosen and have bytes.
   struct Reader {
     int64_t bytes = 0;
     std::map<int64_t, int64_t> bytes_of;  // By number, and so by age.
