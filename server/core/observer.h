@@ -144,6 +144,10 @@ class Observer {
   virtual void CallFinished(absl::string_view /*method*/, absl::StatusCode, std::optional<Reason>,
                             absl::Duration) {}
 
+  // A call was broken off because its client did not read the answer, after `CallFinished` or
+  // before it. Called by server/rpc.
+  virtual void AnswerBrokenOff() {}
+
   // The numbers of searches that wait and run may have changed.
   virtual void QueueChanged(int /*waiting*/, int /*running*/) {}
 

@@ -3,10 +3,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <thread>
-
-#include "base/system/start_thread.h"
-
 namespace parplan {
 
 Signals::Signals() {
@@ -26,14 +22,13 @@ int Signals::Next(absl::Duration timeout) const {
 }
 
 void Signals::EndAtOnceOnNext() const {
-  std::thread waiting = StartThread([set = set_] {
-    int signal = 0;
-    do {
-      sigwait(&set, &signal);
-    } while (signal == SIGHUP);
-    _exit(128 + signal);
-  });
-  if (waiting.joinable()) waiting.detach();
+  sigset_t ending;
+  sigemptyset(&ending);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    std::signal(signal, [](int received) { _exit(128 + received); });
+    sigaddset(&ending, signal);
+  }
+  pthread_sigmask(SIG_UNBLOCK, &ending, nullptr);
 }
 
 }  // namespace parplan

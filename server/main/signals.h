@@ -20,8 +20,10 @@ class Signals {
   // interrupted.
   int Next(absl::Duration timeout) const;
 
-  // Lets the next SIGINT or SIGTERM end the process at once, with its number plus 128 as exit code;
-  // SIGHUP does nothing from then on. REQUIRES, unchecked: `Next` is not called any more.
+  // Lets the next SIGINT or SIGTERM, one that waits included, end the process at once, with its
+  // number plus 128 as exit code; SIGHUP does nothing from then on. Needs no thread: the two are
+  // unblocked in this one, which must go on, and in those that it starts from now on. REQUIRES,
+  // unchecked: `Next` is not called any more.
   void EndAtOnceOnNext() const;
 
  private:

@@ -115,6 +115,7 @@ struct PrometheusObserver::Handles {
   Gauge* signing_keys = nullptr;
   Gauge* store_writable = nullptr;
   Counter* audit_failures = nullptr;
+  Counter* unread_answers = nullptr;
   Counter* searches_shared = nullptr;
   Histogram* queue_duration = nullptr;
   std::map<std::string, PlannerHandles> planners;
@@ -293,6 +294,9 @@ void PrometheusObserver::Handles::MakeStoreHandles() {
                          "When the last key that signs plans, or will, ends.");
   signing_keys = &OneGauge(*registry, "parplan_signing_keys",
                            "Keys that sign plans now; without one no plan is made.");
+  unread_answers = &OneCounter(*registry, "parplan_unread_answers_total",
+                               "Calls that were broken off because their client did not read "
+                               "the answer.");
   audit_failures = &OneCounter(*registry, "parplan_audit_failures_total",
                                "Lines that could not be written to the audit log.");
 }
@@ -452,6 +456,8 @@ void PrometheusObserver::StoreTried(bool can_write) {
 }
 
 void PrometheusObserver::SigningKeysCounted(int count) { handles_->signing_keys->Set(count); }
+
+void PrometheusObserver::AnswerBrokenOff() { handles_->unread_answers->Increment(); }
 
 void PrometheusObserver::AuditFailed(int64_t record_count) {
   handles_->audit_failures->Increment(static_cast<double>(record_count));

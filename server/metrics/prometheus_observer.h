@@ -71,6 +71,7 @@ class PrometheusObserver : public Observer {
   void SigningKeysCounted(int count) override;
   void StoreTried(bool can_write) override;
   void AuditFailed(int64_t record_count) override;
+  void AnswerBrokenOff() override;
 
  private:
   struct Handles;

@@ -152,7 +152,9 @@ void AgentCall::CancelLater() {
     const auto held = weak.lock();
     if (held == nullptr) return;
     const std::lock_guard<std::mutex> lock(held->mutex_);
-    if (!held->done_) held->server_context_.TryCancel();
+    if (held->done_) return;
+    held->call_->CancelledByServer();
+    held->server_context_.TryCancel();
   }));
 }
 

@@ -79,15 +79,30 @@ Call::~Call() {
   Done();
   rpc_.credentials.Remove(credential_);
   const bool is_late = rpc_.core.clock().Steady() >= context_->deadline() - kDeadlineTolerance;
-  rpc_.gate.CallEnded(record_.peer, context_->cancelled() && !is_late);
+  rpc_.gate.CallEnded(record_.peer, context_->cancelled() && !is_late && !is_cancelled_by_server_);
   --rpc_.call_count;
 }
 
 void Call::AnswerReady(int64_t bytes) {
-  if (unread_ == 0) unread_ = rpc_.unread.Add(server_context_, bytes);
+  if (unread_ > 0) return;
+  unread_ = rpc_.unread.Add(context_->holder(), bytes, [this] { server_context_.TryCancel(); });
 }
 
-void Call::Done() { rpc_.unread.Remove(unread_); }
+void Call::Done() {
+  if (!rpc_.unread.Remove(unread_)) return;
+  CancelledByServer();
+  // Otherwise the client took the answer in the last moment.
+  if (!context_->cancelled()) return;
+  rpc_.core.observer().AnswerBrokenOff();
+  if (!rpc_.logger) return;
+  record_.code = absl::StatusCode::kCancelled;
+  record_.reason.reset();
+  record_.message =
+      "the client did not read the answer in time, or had most of all answers that were not read; "
+      "the call was broken off";
+  record_.duration = rpc_.core.clock().Steady() - start_;
+  rpc_.logger(record_);
+}
 
 grpc::Status Call::End(absl::Status status, int64_t answer_bytes) {
   rpc_.credentials.Remove(credential_);

@@ -50,7 +50,9 @@ struct CallRecord {
 };
 
 // Called once for each call of a method of the contract, from any thread, before its status is
-// sent, which waits for it. Calls of health, reflection and unknown methods are not logged.
+// sent, which waits for it; and once more, with CANCELLED, for a call that was broken off because
+// its client did not read the answer. Calls of health, reflection and unknown methods are not
+// logged.
 using CallLogger = std::function<void(const CallRecord& record)>;
 
 // The state that all services share; `RpcServer` has one. It must outlive them.
@@ -131,6 +133,10 @@ class Call {
   // server context is not used afterwards.
   void Done();
 
+  // Says that the server cancels the call (`TryCancel`): that is not counted as a reset by its
+  // client. Not to be called while another thread destroys the call.
+  void CancelledByServer() { is_cancelled_by_server_ = true; }
+
   // Returns the status to finish with, and counts and logs the call. `answer_bytes` is the size of
   // the message that goes with it, 0 for none. To be called once, right before the answer is sent.
   // CANCELLED becomes DEADLINE_EXCEEDED without a reason if the deadline has passed or is less than
@@ -145,6 +151,7 @@ class Call {
   CallRecord record_;
   int64_t credential_ = 0;  // Its number in the watch; 0 if it is not watched.
   int64_t unread_ = 0;      // Its number among the unread answers; 0 before it has one.
+  std::atomic<bool> is_cancelled_by_server_ = false;
 };
 
 // Returns the bytes of an answer: of a message, or of one that is serialized already.

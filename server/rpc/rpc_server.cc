@@ -211,15 +211,22 @@ void RpcServer::Drain(absl::Duration pause, absl::Duration grace) {
   std::thread searches = StartThread(
       [this, grace] { core_.Drain(std::max(grace - kAnswerTime, absl::ZeroDuration())); });
   // Without a thread that waits, searches end at once with their best plans, and connections stay
-  // until the calls have ended or `grace` is over.
-  if (!searches.joinable()) core_.Drain(absl::ZeroDuration());
+  // until the calls have ended or `grace` is over. The thread of the alarms waits for the searches
+  // meanwhile, and later alarms with it, so that this thread can cancel their calls after `grace`.
+  if (!searches.joinable()) {
+    alarms_.Set(absl::ZeroDuration(), [this] { core_.Drain(absl::ZeroDuration()); });
+  }
   std::atomic<bool> done = false;
   std::thread closer = StartThread([this, &done] { CloseWhenQuiet(done); });
   server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(grace));
   server_->Wait();
   done = true;
   if (closer.joinable()) closer.join();
-  if (searches.joinable()) searches.join();
+  if (searches.joinable()) {
+    searches.join();
+  } else {
+    core_.Drain(absl::ZeroDuration());  // Waits for the other one.
+  }
   server_.reset();
   health_.reset();
 }

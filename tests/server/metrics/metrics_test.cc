@@ -45,6 +45,7 @@ TEST(PrometheusObserver, CountsUnderNamesAndLabelsOfTheDocument) {
   observer.SigningKeysCounted(2);
   observer.StoreTried(false);
   observer.AuditFailed(5);
+  observer.AnswerBrokenOff();
   observer.SetLimits(64, 3);
   observer.LeaseEnded(LeaseOutcome::kExpired, absl::Seconds(3));
   observer.LeaseRefused(LeaseRefusalKind::kNodeBusy);
@@ -72,6 +73,7 @@ TEST(PrometheusObserver, CountsUnderNamesAndLabelsOfTheDocument) {
         "parplan_signing_keys 2",
         "parplan_store_writable 0",
         "parplan_audit_failures_total 5",
+        "parplan_unread_answers_total 1",
         "parplan_search_queue_limit 64",
         "parplan_search_workers 3",
         "parplan_leases_active 2",

@@ -32,6 +32,9 @@ namespace {
 using absl::StatusCode;
 using testing::HasSubstr;
 
+// How long a stream may take until it counts as not broken off.
+constexpr absl::Duration kPatience = absl::Seconds(20);
+
 // A server over the core of a harness with limits of its own. The limit that a test does not expect
 // is an hour, so that the wrong one would end no stream.
 class SilentStreamTest : public testing::Test {
@@ -40,6 +43,8 @@ class SilentStreamTest : public testing::Test {
     RpcServerOptions options;
     options.max_first_silence = first;
     options.max_stream_silence = later;
+    options.connections.max_cancelled_calls = 0;
+    options.connections.max_cancelled_calls_per_second = 0;
     absl::StatusOr<std::unique_ptr<RpcServer>> started = RpcServer::Start(harness.core(), options);
     EXPECT_OK(started.status());
     server = *std::move(started);
@@ -64,6 +69,13 @@ class SilentStreamTest : public testing::Test {
     const std::string series = "parplan_requests_in_flight{method=\"ConnectAgent\"} ";
     const size_t found = text.find(series);
     return found == std::string::npos ? 0 : std::atoi(text.c_str() + found + series.size());
+  }
+
+  // Waits until the server has ended all streams of agents but so many.
+  void ExpectAgentStreams(int count) {
+    const absl::Time end = absl::Now() + kPatience;
+    while (AgentStreams() != count && absl::Now() < end) std::this_thread::yield();
+    EXPECT_EQ(AgentStreams(), count);
   }
 
   // The first message of agents.
@@ -116,6 +128,7 @@ TEST_F(SilentStreamTest, AnAgentHasTheFirstLimitForItsHello) {
 TEST_F(SilentStreamTest, AnAgentThatReadsNothingIsBrokenOffWhenItConnectsAnew) {
   AgentClient client(Serve(/*first=*/absl::Hours(1), absl::Milliseconds(30)));
   const auto stub = v1::AgentService::NewStub(NarrowChannel());
+  context.set_deadline(absl::ToChronoTime(absl::Now() + 2 * kPatience));
   const auto deaf = stub->ConnectAgent(&context);
   ASSERT_TRUE(deaf->Write(Hello()));
   v1::ListAgentsRequest list;
@@ -127,20 +140,26 @@ TEST_F(SilentStreamTest, AnAgentThatReadsNothingIsBrokenOffWhenItConnectsAnew) {
   } while (listed->agents().empty());
   const auto anew = client.Connect(Hello().hello());
   ASSERT_OK(anew->Receive());
-  while (AgentStreams() != 1) std::this_thread::yield();
+  ExpectAgentStreams(1);
+  // That was no reset by the agent: even one would end its connection.
+  server->Drain(absl::ZeroDuration(), kPatience);
+  EXPECT_EQ(server->gate().counts().cancelling, 0);
 }
 
 // The end that follows too many messages breaks the stream off as well, or its agent could go on.
 TEST_F(SilentStreamTest, AnAgentThatReadsNothingCannotWriteForEver) {
   Serve(/*first=*/absl::Hours(1), absl::Milliseconds(30));
   const auto stub = v1::AgentService::NewStub(NarrowChannel());
+  context.set_deadline(absl::ToChronoTime(absl::Now() + 2 * kPatience));
   const auto deaf = stub->ConnectAgent(&context);
   ASSERT_TRUE(deaf->Write(Hello()));
-  while (AgentStreams() != 1) std::this_thread::yield();
+  ExpectAgentStreams(1);
   v1::ConnectAgentRequest question;
   question.mutable_request_lease()->set_request_id("r");
   question.mutable_request_lease()->add_node_ids("nobody");
-  while (AgentStreams() == 1) deaf->Write(question);
+  const absl::Time end = absl::Now() + kPatience;
+  while (AgentStreams() == 1 && absl::Now() < end) deaf->Write(question);
+  ExpectAgentStreams(0);
 }
 
 }  // namespace
