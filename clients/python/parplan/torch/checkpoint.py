@@ -35,7 +35,7 @@ _Named = Iterable[tuple[str, nn.Parameter]]
 
 def save(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
          folder: str | os.PathLike[str]) -> None:
-    """Stores parameters, the optimizer's states (tensors and numbers) and the state of the schedule.
+    """Stores parameters, the states of the optimizer (tensors and numbers) and of the schedule.
     `pieces` has the parameters that have some, by name. Every rank calls this. Raises SpecInvalid
     on every rank, naming the optimizer or the schedule, if a rank has a state that is not stored;
     nothing is written then."""

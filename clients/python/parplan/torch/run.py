@@ -206,7 +206,8 @@ class Run:
             return  # Tensors without contents are not gathered.
         refusal = checkpoint.refusal_of_any(self._updates)
         if refusal is not None:
-            warnings.warn(f"Run.save will refuse to store this job: {refusal.message}", stacklevel=3)
+            warnings.warn(f"Run.save will refuse to store this job: {refusal.message}",
+                          stacklevel=3)
 
     def _total(self, losses: list[torch.Tensor]) -> torch.Tensor:
         """Returns the loss of the step on every rank."""
