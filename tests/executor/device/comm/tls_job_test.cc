@@ -450,6 +450,7 @@ TEST(TlsJob, RanksThatDoNotAgreeOnTlsEndTheJob) {
                            .token = "secret",
                            .rank = rank,
                            .world_size = 2,
+                           .host = "127.0.0.2",
                            .transport = TransportKind::kTcp,
                            .tls_links = rank == 0 ? TlsLinks::kNone : TlsLinks::kBetweenNodes});
       results[rank] = fabric.status();
@@ -458,8 +459,9 @@ TEST(TlsJob, RanksThatDoNotAgreeOnTlsEndTheJob) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const absl::Status& result : results) {
-    EXPECT_THAT(result, StatusIs(absl::StatusCode::kUnavailable,
-                                 AllOf(HasSubstr("PARPLAN_TLS_LINKS"), HasSubstr("127.0.0.1"))));
+    EXPECT_THAT(result,
+                StatusIs(absl::StatusCode::kUnavailable,
+                         AllOf(HasSubstr("PARPLAN_TLS_LINKS"), HasSubstr("on host 127.0.0.2"))));
   }
 }
 
