@@ -189,7 +189,8 @@ int64_t ShareKeys(const FamilyTraits& traits, bool keys_are_values, ConfigFields
     layer.shares_keys = true;
     if (are_wide) layer.feed_forward_size = CappedProduct(2, width);
     const bool has_values = !keys_are_values || layer.attention_window > 0;
-    layer.extra_parameter_count -= (has_values ? 2 : 1) * run.hidden_size * key_width + size;
+    layer.extra_parameter_count -=
+        (has_values ? int64_t{2} : int64_t{1}) * run.hidden_size * key_width + size;
   }
   return count > 0 ? of_window + of_all : 0;
 }

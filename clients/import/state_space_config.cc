@@ -129,7 +129,7 @@ StateSpaceFacts FixedDecays(int hidden_size, ConfigFields& fields,
                  .chunk_size = fields.Optional({"block_size"}, 256)};
   const int64_t of_rule = StateSpaceElements(hidden_size, facts.space).Sum();
   // Queries, keys, values, gate and output; the norm.
-  facts.extra_parameter_count = 5 * hidden_size * inner + inner - of_rule;
+  facts.extra_parameter_count = int64_t{5} * hidden_size * inner + inner - of_rule;
   notes->push_back(
       "linear attention with fixed decays: its layers have the parameters of Lightning Attention, "
       "and are priced as a gated delta rule without a convolution");
