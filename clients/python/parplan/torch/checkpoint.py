@@ -53,11 +53,11 @@ def save(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
     save_state(state, checkpoint_id=str(folder), **_options(save_state))
 
 
-def refusal_of_any(updates: Updates) -> Error | None:
+def refusal_of_any(updates: Updates, device: torch.device | None = None) -> Error | None:
     """Returns the error of the first rank whose optimizer or schedule has a state that is not
     stored, None if there is none: the same on every rank, also on those without parameters, which
-    have no optimizer. Every rank calls this."""
-    for found in gather_objects(updates.why_unstored()):
+    have no optimizer. Every rank calls this. `device` is that of `gather_objects`."""
+    for found in gather_objects(updates.why_unstored(), device):
         if found is not None:
             return field_error("SPEC_INVALID", *found)
     return None

@@ -3,6 +3,7 @@ process group, and if there is one makes no communicator, whose memory on a GPU 
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
@@ -35,13 +36,16 @@ def gather(value: torch.Tensor) -> list[torch.Tensor]:
     return found
 
 
-def gather_objects(value: Any) -> list[Any]:
-    """Returns the objects of all ranks, which are pickled. Every rank calls this."""
+def gather_objects(value: Any, device: torch.device | None = None) -> list[Any]:
+    """Returns the objects of all ranks, which are pickled. Every rank calls this. `device` is the
+    GPU of this rank, through which NCCL sends them; by default the current one."""
     count = rank_count()
     if count == 1:
         return [value]
     found: list[Any] = [None] * count
-    dist.all_gather_object(found, value)  # type: ignore[no-untyped-call,unused-ignore]
+    is_gpu = device is not None and device.type == "cuda"
+    with torch.cuda.device(device) if is_gpu else contextlib.nullcontext():
+        dist.all_gather_object(found, value)  # type: ignore[no-untyped-call,unused-ignore]
     return found
 
 

@@ -204,7 +204,7 @@ class Run:
         self._knows_states = True
         if type(torch.empty(0)) is not torch.Tensor:
             return  # Tensors without contents are not gathered.
-        refusal = checkpoint.refusal_of_any(self._updates)
+        refusal = checkpoint.refusal_of_any(self._updates, self._device)
         if refusal is not None:
             warnings.warn(f"Run.save will refuse to store this job: {refusal.message}",
                           stacklevel=3)

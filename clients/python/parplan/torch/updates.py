@@ -99,12 +99,15 @@ class Updates:
         return found
 
     def why_unstored(self) -> tuple[str, str] | None:
-        """Returns the field and the message of what `states` or `schedule_text` raises, or None."""
-        try:
-            self.states()
-            self.schedule_text()
-        except SpecInvalid as error:
-            return error.metadata["field"], error.metadata["rule"]
+        """Returns the field and the message of what `states` or `schedule_text` raises, or None.
+        Raises nothing: what schedules and optimizers of other packages raise is a message too."""
+        for field, read in (("optimizer", self.states), ("schedule", self.schedule_text)):
+            try:
+                read()
+            except SpecInvalid as error:
+                return error.metadata["field"], error.metadata["rule"]
+            except Exception as error:  # pylint: disable=broad-except
+                return field, f"does not say its state ({type(error).__name__}: {error})"
         return None
 
     def make_states(self, stored: Callable[[str], dict[str, tuple[Sequence[int], torch.dtype]]]

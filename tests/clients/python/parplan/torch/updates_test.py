@@ -116,6 +116,36 @@ def test_a_schedule_needs_an_optimizer_and_a_state_that_is_stored():
         made.schedule_text()
 
 
+class Silent:
+    """A schedule of another package without `state_dict`."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def step(self):
+        pass
+
+
+class Endless(Silent):
+    def state_dict(self):
+        state = {}
+        state["state"] = state
+        return state
+
+
+@pytest.mark.parametrize("schedule", [Silent, Endless])
+def test_a_schedule_that_does_not_say_its_state_is_refused_where_it_would_be_stored(tmp_path,
+                                                                                   schedule):
+    pairs = named()
+    made = Updates(pairs, torch.optim.SGD, schedule)
+    pairs[0][1].grad = torch.ones(4, 4)
+    made.step(torch.zeros(()))
+    assert made.why_unstored()[0] == "schedule"
+    with pytest.raises(parplan.errors.SpecInvalid, match="schedule"):
+        checkpoint.save(pairs, made, {}, tmp_path / "stored")
+    assert not (tmp_path / "stored").exists()
+
+
 def linear_then_cosine(optimizer):
     return lr_scheduler.SequentialLR(
         optimizer, [lr_scheduler.LinearLR(optimizer, 0.1, total_iters=2),
