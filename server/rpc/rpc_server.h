@@ -52,8 +52,7 @@ struct RpcServerOptions {
   // 64 MiB takes 54 s at 10 Mbit/s. Finite; not checked.
   absl::Duration max_unread_time = absl::Minutes(1);
   // Bytes of all answers that wait for their clients, as many as gRPC may have for requests. Beyond
-  // them the oldest calls of the `CallContext::holder` that has most of them
-  // are broken off.
+  // them the oldest calls of the `CallContext::holder` that has most of them are broken off.
   int64_t max_unread_bytes = int64_t{256} << 20;
   // Knows what callers may do. Null: everybody may do everything.
   std::shared_ptr<Authorizer> authorizer;

@@ -28,8 +28,8 @@ class Link {
   // perhaps fewer than there is room for (64 KiB in shared memory, a piece on a shaped link or of
   // TLS). After 0 the next call must begin with the same bytes, of which a part may be encrypted.
   // UNAVAILABLE if the connection is broken or the shared memory damaged, DATA_LOSS if TLS finds
-  // that something was altered on its way. Shared memory does not
-  // notice that a rank has died: it returns 0, and the rendezvous reports the death.
+  // that something was altered on its way. Shared memory does not notice that a rank has died: it
+  // returns 0, and the rendezvous reports the death.
   virtual absl::StatusOr<int64_t> Write(absl::Span<const char> data) = 0;
   // Returns the bytes that have arrived and were not consumed, or the first part of them; empty if
   // there are none. The span is valid until `Consume`. UNAVAILABLE if the connection is broken and

@@ -39,7 +39,8 @@ class RankContext : public JobWatch {
 
   // Publishes a fact that never changes to all ranks. A second, different value of the same key
   // ends the job. The error of Health; INVALID_ARGUMENT for a text above kMaxFrameText (frame.h),
-  // UNAVAILABLE or DEADLINE_EXCEEDED if the rendezvous does not take it.
+  // UNAVAILABLE or DEADLINE_EXCEEDED if the rendezvous does not take it, DATA_LOSS if something was
+  // altered on its way.
   virtual absl::Status Publish(const std::string& key, const std::string& value) = 0;
   // Returns the fact that some rank published as `key`; blocks until it has. DEADLINE_EXCEEDED
   // naming the key if none does within the time that ranks may start apart

@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(RendezvousJoin join
     }
     arrived = secured.ok() ? ReadFrame(socket, deadline) : secured;
     // Until the server has heard its proof, it may drop this rank for those of many strangers; and
-    // the connection may break.
+    // the connection may break until its welcome has arrived.
     if (!absl::IsUnavailable(arrived.status()) || SteadyNow() + kSocketPause >= deadline) break;
     std::this_thread::sleep_for(absl::ToChronoMilliseconds(kSocketPause));
   }

@@ -29,7 +29,8 @@ inline constexpr size_t kTlsKeySize = 32;
 // nor early data. No method waits. Any thread may call each, two at the same time in any order.
 //
 // Errors of all methods: UNAVAILABLE if the other side is gone, or there is no memory; DATA_LOSS if
-// what arrived is not what the other side has sent, or it says so of what it received. They stay.
+// what arrived is not what the other side has sent, or it says so of what it received; INTERNAL for
+// an error of OpenSSL itself. They stay.
 // The session must then be destroyed with the connection; but after an error of `Send` what has
 // arrived before can still be received.
 class TlsSession {

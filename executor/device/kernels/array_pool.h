@@ -19,8 +19,9 @@
 namespace parplan {
 
 // How long an array lives: a lasting one into later layers' passes, a passing one until its own
-// layer's pass has ended. An allocator that keeps them apart has no lasting array in the middle of
-// the memory that passing ones have left.
+// layer's pass has ended; gradients that are being scattered are passing, and end with the pass of
+// the next layer. An allocator that keeps them apart has no lasting array in the middle of the
+// memory that passing ones have left.
 enum class Lifetime { kLasting, kPassing };
 
 // The allocator of a device.
