@@ -33,14 +33,16 @@ using ThreadRoutine = void*(void*);
 
 // Threads that the system still has.
 std::atomic<int> threads_left = 1000;
-// What the last new thread was to run, and what those run that alone are counted; null for all.
-std::atomic<ThreadRoutine*> last_routine = nullptr;
+// What the last thread that this thread made was to run.
+thread_local ThreadRoutine* last_routine = nullptr;
+// What those threads run that alone are counted; null for all.
 std::atomic<ThreadRoutine*> counted_routine = nullptr;
 
 }  // namespace
 }  // namespace parplan
 
 // Takes the place of that of the system, which it calls, also for std::thread.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): its names are reserved.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                               void* (*start)(void*), void* argument) {
   using Create = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
@@ -80,7 +82,7 @@ TEST(SearchPool, ThrowsWithoutAThreadForAnyWorker) {
 bool Starts(int available) {
   RpcHarness harness;
   std::thread([] {}).join();
-  counted_routine = last_routine.load();
+  counted_routine = last_routine;
   threads_left = available;
   bool starts = false;
   try {
