@@ -18,7 +18,7 @@
 namespace parplan {
 
 // The runtime under which plans of torchtitan are predicted.
-inline constexpr char kTorchtitanRuntime[] = "fsdp";
+inline constexpr char kTorchtitanRuntime[] = "torchtitan";
 
 // The plan that was read, and what the reader assumed.
 struct TorchtitanPlanImport {
