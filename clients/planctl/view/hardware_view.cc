@@ -172,11 +172,11 @@ absl::StatusOr<FabricEntry> FindFabric(const HardwareLibrary& library, absl::str
 }  // namespace
 
 std::string HardwareListText(const HardwareLibrary& library) {
-  std::string text = absl::StrFormat("%-18s%-11s%14s%10s%12s%6s\n", "device", "family",
+  std::string text = absl::StrFormat("%-23s%-14s%14s%10s%12s%6s\n", "device", "family",
                                      "16-bit TFLOP/s", "memory GB", "memory GB/s", "SMs");
   for (const v1::DeviceDescription& entry : library.message().devices()) {
     const DeviceDescription& device = *library.FindDevice(entry.device_id());
-    absl::StrAppendFormat(&text, "%-18s%-11s%14.5g%10.1f%12.0f%6d\n", device.device_id,
+    absl::StrAppendFormat(&text, "%-23s%-14s%14.5g%10.1f%12.0f%6d\n", device.device_id,
                           device.device_family, device.matrix_flops_16_bit / 1e12,
                           device.memory.as_double() / 1e9, device.memory_bytes_per_second / 1e9,
                           device.multiprocessor_count);

@@ -8,7 +8,6 @@
 #include <sys/types.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,7 +25,7 @@ constexpr absl::string_view kKeyName = "parplan tls 1";
 constexpr unsigned char kCipher[] = {0x13, 0x01};
 // Bytes that one call encrypts: four records. Fewer cost more system calls; more would not leave
 // the caller sooner, since a socket takes about as many at a time. Not measured.
-constexpr size_t kMaxPieceSize = 4 * SSL3_RT_MAX_PLAIN_LENGTH;
+constexpr size_t kMaxPieceSize = size_t{4} * SSL3_RT_MAX_PLAIN_LENGTH;
 // Bytes that one read from the kernel asks for. OpenSSL would ask for each header and each body.
 constexpr size_t kReadSize = 64 << 10;
 
@@ -79,7 +78,7 @@ int TlsSession::ReadBytes(BIO* bio, char* data, int size) {
   BIO_clear_retry_flags(bio);
   if (!session.arrived_.empty()) {
     const size_t count = std::min(session.arrived_.size(), static_cast<size_t>(size));
-    std::memcpy(data, session.arrived_.data(), count);
+    std::copy_n(session.arrived_.data(), count, data);
     session.arrived_.erase(0, count);
     return static_cast<int>(count);
   }

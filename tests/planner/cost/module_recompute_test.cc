@@ -226,7 +226,8 @@ TEST(ModuleRecompute, RepeatsNoRingAroundAttentionThatItKeeps) {
       std::make_shared<const Topology>(problem.topology()),
       Knowledge{{{.hardware = std::make_shared<const Hardware>(*problem.hardware(kFirstGroup))}}},
       8, rules));
-  const LayerTraffic& traffic = Valid(CostModel::Create(titan)).group(kFirstGroup).traffic();
+  const CostModel costs = Valid(CostModel::Create(titan));
+  const LayerTraffic& traffic = costs.group(kFirstGroup).traffic();
   const Strategy ring{.context_parallel_degree = 8};
   EXPECT_FALSE(traffic.RepeatsContext(ring, Recomputation(Set({kCoreAttention, kFeedForward}))));
   EXPECT_TRUE(traffic.RepeatsContext(ring, RecomputeLevel::kSelective));
