@@ -103,8 +103,7 @@ const KnownFramework* FindFramework(const PublishedRun& run) {
 }
 
 // Whether a peak known to the byte is a whole number of mebibytes, as the device's tools print it.
-// What PyTorch has allocated is a multiple of 512 bytes, so that one in 2,048 such peaks is taken
-// for another kind.
+// PyTorch allocates multiples of 512 bytes, so one in 2,048 of its peaks is taken for another kind.
 bool IsWholeMebibytes(const PublishedRun& run) {
   constexpr int64_t kMebibyte = int64_t{1} << 20;
   return run.peak_memory.has_value() && run.peak_memory_to_the_byte &&

@@ -58,8 +58,8 @@ absl::StatusOr<ProbeJob> MakeProbeJob(const ModelSpec& model, int middle_index, 
 class ProbeRun {
  public:
   // Makes the job of MakeProbeJob without recomputation, and a trainer that runs it. Collective.
-  // What `setting` points to outlives it. Returns INVALID_ARGUMENT if the executor cannot run the
-  // model, and the errors of RankTrainer::Create.
+  // Makes a run whose objects that `setting` points to must outlive it. Returns INVALID_ARGUMENT if
+  // the executor cannot run the model, and the errors of RankTrainer::Create.
   static absl::StatusOr<std::unique_ptr<ProbeRun>> Create(const ModelSpec& model, int middle_index,
                                                           int depth, const LayerProbeShape& shape,
                                                           const LayerProbeSetting& setting);

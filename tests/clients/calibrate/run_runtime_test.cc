@@ -60,7 +60,7 @@ TEST(RuntimeOf, TakesWholeMebibytesForThoseOfTheDevice) {
   EXPECT_EQ(view(kWhole, false), MemoryView::kAllocatedMax);
 }
 
-// What a row is known to have stands in the row: the name of its collection changes nothing.
+// A row says itself how it ran, so the name of its collection changes nothing.
 TEST(RuntimeOf, IsTheSameWhateverTheSourceIsCalled) {
   for (const char* framework : {"Megatron-LM", "Megatron-DeepSpeed", "torchtitan", "nanotron"}) {
     PublishedRun run = RunOf(With(GptRow(), "Megatron-LM", framework));

@@ -50,7 +50,7 @@ TEST(LayerVariants, MiMoHasOtherHeadsInWindows) {
   EXPECT_EQ(second.layer_definition_id(), "decoder-2-groups-window");
   // The token itself, and eight before it.
   EXPECT_EQ(second.attention_window(), 9);
-  // As MiMoV2FlashConfig saves it.
+  // MiMoV2FlashConfig saves the window as its size plus 1, beside that size.
   const std::string saved = With(config.c_str(), R"({"sliding_window": 9})");
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport again, ImportConfigText(saved));
   EXPECT_EQ(again.model.SerializeAsString(), import.model.SerializeAsString());

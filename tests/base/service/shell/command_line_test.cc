@@ -49,7 +49,7 @@ TEST(CommandLine, OtherMistakesKeepTheirMessages) {
   EXPECT_EQ(WrongWith({"list", "--height"}), "The following argument was not expected: --height");
 }
 
-// As of `--file "$FILE"` where no variable has that name.
+// A shell makes such a text of `--file "$FILE"` if no variable has that name.
 TEST(CommandLine, AnOptionWithAnEmptyTextIsRefused) {
   const std::string wrong = "--file must not be empty; leave the flag out for its default";
   EXPECT_EQ(WrongWith({"store", "check", "--file", ""}), wrong);

@@ -322,7 +322,7 @@ TEST(HelloReader, WhoHasProvedItselfGivesWayToNoStranger) {
   EXPECT_TRUE(reader.empty());
 }
 
-// So connections that somebody on the way keeps open do not become more and more.
+// Somebody on the way who keeps connections open cannot make the reader hold more and more of them.
 TEST(HelloReader, ACallerThatComesAgainReplacesItsConnection) {
   HelloReader reader("secret", kListener, [](int, const std::string&) { return true; });
   Handshake handshake;

@@ -208,7 +208,7 @@ TEST(TlsSession, ACertificateIsNoKey) {
   EXPECT_THAT(done.status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("certificate")));
 }
 
-// Whatever byte of a handshake somebody alters, no side goes on to exchange data.
+// No side exchanges data after a byte of the handshake was altered, whichever byte that is.
 TEST(TlsSession, NoByteOfAHandshakeCanBeAltered) {
   TlsPair plain;
   ASSERT_OK(plain.Shake());

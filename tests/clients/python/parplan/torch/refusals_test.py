@@ -69,7 +69,7 @@ def test_parameters_that_are_not_sharded_are_refused_by_name(change, what):
     sharded = Strategy(1, 2, sharding=Sharding.OPTIMIZER)
     error = refusal([sharded] * 4, model=model)
     assert error.metadata["field"] == "layer 2" and what in error.message
-    # What is one parameter on each rank, or a copy of one type, is run.
+    # Layers run that no rank shards, or that are sharded by copies of one type.
     runs = [(Strategy(1, 2), False), *([(sharded, True)] if change is mix_types else [])]
     for strategy, casts in runs:
         plan = jobs.plan_of(jobs.spec_of("plain", 4), [[strategy] * 4], is_run=False, batch=8,
