@@ -44,7 +44,7 @@ Plan WithJoinedRuns(Plan plan, const ModelSpec& model) {
   };
   for (StagePlan& stage : plan.stages) {
     std::vector<StageLayerRun> joined;
-    for (StageLayerRun& run : stage.layer_runs) {
+    for (const StageLayerRun& run : stage.layer_runs) {
       const bool continues =
           !joined.empty() && joined.back().strategy == run.strategy &&
           joined.back().layer_count >= 1 && run.layer_count >= 1 &&
@@ -53,7 +53,7 @@ Plan WithJoinedRuns(Plan plan, const ModelSpec& model) {
       if (continues) {
         joined.back().layer_count += run.layer_count;
       } else {
-        joined.push_back(std::move(run));
+        joined.push_back(run);
       }
     }
     stage.layer_runs = std::move(joined);
