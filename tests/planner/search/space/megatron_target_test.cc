@@ -14,6 +14,7 @@
 #include "planner/model/pass_order.h"
 #include "planner/planners/exact/interleaved/interleaved_partitions.h"
 #include "planner/search/space/strategy_space.h"
+#include "tests/planner/search/space/space_options.h"
 #include "tests/support/brute_force_plans.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/random_problem.h"
@@ -26,19 +27,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::Field;
 using testing::Not;
-
-EstimatedOptions ForMegatron(int decoder_count, int device_count) {
-  EstimatedOptions options{.device_count = device_count,
-                           .devices_per_node = device_count,
-                           .decoder_count = decoder_count,
-                           .hidden_size = 1024,
-                           .attention_head_count = 16,
-                           .sequence_length = 1024,
-                           .global_batch_size = 16};
-  options.rules = {.target = Target::kMegatron, .allow_estimates = true};
-  options.rules.runtime = *FindRuntime("megatron-core");
-  return options;
-}
 
 std::vector<Strategy> StrategiesFor(const EstimatedOptions& options, int pipeline_parallel_degree) {
   const PlanningProblem problem = EstimatedProblem(options);
@@ -55,7 +43,7 @@ PlanFound Found(const PlanningProblem& problem) {
 }
 
 TEST(MegatronTarget, HasUnevenStages) {
-  EstimatedOptions options = ForMegatron(7, 4);
+  EstimatedOptions options = MegatronOptions(7, 4);
   options.rules.schedule = Schedule::kOneForwardOneBackward;
   const PlanningProblem problem = EstimatedProblem(options);
   const CostModel costs = *CostModel::Create(problem);
@@ -63,7 +51,7 @@ TEST(MegatronTarget, HasUnevenStages) {
 }
 
 TEST(MegatronTarget, HasUnevenVirtualStages) {
-  const PlanningProblem problem = EstimatedProblem(ForMegatron(7, 2));
+  const PlanningProblem problem = EstimatedProblem(MegatronOptions(7, 2));
   const CostModel costs = *CostModel::Create(problem);
   const InterleavedPartitions partitions =
       InterleavedPartitionsOf(StrategySpace(problem, costs), 2);
@@ -72,7 +60,7 @@ TEST(MegatronTarget, HasUnevenVirtualStages) {
 }
 
 TEST(MegatronTarget, InterleavesGroupsOfAnySize) {
-  EstimatedOptions options = ForMegatron(6, 2);
+  EstimatedOptions options = MegatronOptions(6, 2);
   options.rules.schedule = Schedule::kInterleaved;
   options.global_batch_size = 15;
   options.rules.micro_batch_count = 15;
@@ -97,7 +85,7 @@ TEST(MegatronTarget, AnswersAsBruteForceWithGroups) {
   int grouped_count = 0;
   for (int trial = 0; trial < 12; ++trial) {
     SCOPED_TRACE(testing::Message() << "trial " << trial);
-    EstimatedOptions options = ForMegatron(3 + trial % 3, 2);
+    EstimatedOptions options = MegatronOptions(3 + trial % 3, 2);
     options.global_batch_size = 3 + trial / 3;
     options.vocabulary_size = trial % 2 == 0 ? 2000 : 64'000;
     options.tied_embedding = false;
@@ -124,7 +112,7 @@ TEST(MegatronTarget, HasOneStrategy) {
     EXPECT_FALSE(dimensions.has(missing)) << SearchDimensionName(missing);
   }
   std::set<RecomputeLevel> levels;
-  for (const Strategy& strategy : StrategiesFor(ForMegatron(6, 4), 1)) {
+  for (const Strategy& strategy : StrategiesFor(MegatronOptions(6, 4), 1)) {
     EXPECT_EQ(strategy.rank_order, RankOrder::kTensorInnermost);
     levels.insert(strategy.recompute_level);
   }
@@ -134,7 +122,7 @@ TEST(MegatronTarget, HasOneStrategy) {
 TEST(MegatronTarget, ShardsMoreWithoutPipeline) {
   const auto levels = [](int pipeline_parallel_degree) {
     std::set<ShardingLevel> found;
-    for (const Strategy& each : StrategiesFor(ForMegatron(6, 4), pipeline_parallel_degree)) {
+    for (const Strategy& each : StrategiesFor(MegatronOptions(6, 4), pipeline_parallel_degree)) {
       found.insert(each.sharding_level);
     }
     return found;
@@ -145,7 +133,7 @@ TEST(MegatronTarget, ShardsMoreWithoutPipeline) {
 }
 
 TEST(MegatronTarget, ShardsBesideSequenceParallelism) {
-  EstimatedOptions options = ForMegatron(6, 4);
+  EstimatedOptions options = MegatronOptions(6, 4);
   const auto shards_beside_tensor = [&options] {
     bool found = false;
     for (const Strategy& each : StrategiesFor(options, 1)) {
@@ -159,7 +147,7 @@ TEST(MegatronTarget, ShardsBesideSequenceParallelism) {
 }
 
 TEST(MegatronTarget, SplitsSequencesInTwoPartsARank) {
-  EstimatedOptions options = ForMegatron(6, 4);
+  EstimatedOptions options = MegatronOptions(6, 4);
   // Four ranks of Ulysses could split it, and eight parts cannot.
   options.sequence_length = 1020;
   std::set<int> degrees;
@@ -176,7 +164,7 @@ TEST(MegatronTarget, SplitsSequencesInTwoPartsARank) {
 }
 
 TEST(MegatronTarget, HasOneExpertDegree) {
-  EstimatedOptions options = ForMegatron(6, 4);
+  EstimatedOptions options = MegatronOptions(6, 4);
   options.expert_count = 8;
   const PlanningProblem problem = EstimatedProblem(options);
   const CostModel costs = *CostModel::Create(problem);
@@ -210,7 +198,7 @@ int RecomputedAtBeginning(const StagePlan& stage, const ModelSpec& model) {
 TEST(MegatronTarget, RecomputesTheFirstLayersOfEachStage) {
   int block_count = 0;
   for (const int decoder_count : {7, 10}) {
-    EstimatedOptions options = ForMegatron(decoder_count, 4);
+    EstimatedOptions options = MegatronOptions(decoder_count, 4);
     const PlanningProblem roomy = EstimatedProblem(options);
     const double most = Found(roomy).prediction.peak_memory_upper.as_double();
     for (double share = 0.3; share < 1.0; share += 0.05) {

@@ -13,6 +13,7 @@
 #include "planner/check/result_check.h"
 #include "planner/find_plan.h"
 #include "planner/search/space/strategy_space.h"
+#include "tests/planner/search/space/space_options.h"
 #include "tests/support/brute_force_plans.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/status_matchers.h"
@@ -22,23 +23,10 @@ namespace {
 
 using testing::ElementsAre;
 
-EstimatedOptions OnMegatron(int decoder_count, int device_count) {
-  EstimatedOptions options{.device_count = device_count,
-                           .devices_per_node = device_count,
-                           .decoder_count = decoder_count,
-                           .hidden_size = 1024,
-                           .attention_head_count = 16,
-                           .sequence_length = 1024,
-                           .global_batch_size = 16};
-  options.rules = {.target = Target::kMegatron, .allow_estimates = true};
-  options.rules.runtime = *FindRuntime("megatron-core");
-  return options;
-}
-
 // Experts with one that all tokens pass, beside layers without any and with latent attention in
 // both.
 PlanningProblem ProblemWithModules(int device_count) {
-  EstimatedOptions options = OnMegatron(4, device_count);
+  EstimatedOptions options = MegatronOptions(4, device_count);
   options.tied_embedding = false;
   const PlanningProblem base = EstimatedProblem(options);
   LayerDefinition dense = base.model().layer(1);
@@ -91,7 +79,7 @@ TEST(MegatronTarget, RecomputesTheModulesOfTheModel) {
     const CostModel costs = *CostModel::Create(problem);
     return ModuleNames(StrategySpace(problem, costs).Strategies(1, 1, options.global_batch_size));
   };
-  const EstimatedOptions dense = OnMegatron(2, 1);
+  const EstimatedOptions dense = MegatronOptions(2, 1);
   EXPECT_THAT(names_of(dense), ElementsAre("core_attn+mlp", "mlp"));
   EstimatedOptions unfused = dense;
   unfused.rules.runtime.attention_kernel = AttentionKernel::kUnfused;

@@ -1,18 +1,15 @@
 #include "planner/search/space/strategy_space.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <set>
-#include <utility>
 #include <vector>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 #include "planner/check/plan_check.h"
+#include "tests/planner/search/space/space_options.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/synthetic_problem.h"
@@ -23,21 +20,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using enum SearchDimension;
-
-EstimatedOptions Small(int device_count) {
-  EstimatedOptions options;
-  options.device_count = device_count;
-  options.devices_per_node = device_count;
-  options.decoder_count = 2;
-  options.hidden_size = 768;
-  options.attention_head_count = 12;
-  options.sequence_length = 96;
-  options.global_batch_size = 12;
-  options.rules = {.allow_estimates = true};
-  // Then selective recomputation saves something.
-  options.rules.runtime.attention_kernel = AttentionKernel::kUnfused;
-  return options;
-}
 
 // Calls `visit` with every combination of fields a stage of `rank_count` ranks could be
 // thought to have.
@@ -136,19 +118,19 @@ void ExpectSpaceIsWhatTheCheckAccepts(EstimatedOptions options) {
 TEST(StrategySpace, IsWhatTheCheckAccepts) {
   for (const int device_count : {1, 4, 6, 12}) {
     SCOPED_TRACE(device_count);
-    ExpectSpaceIsWhatTheCheckAccepts(Small(device_count));
+    ExpectSpaceIsWhatTheCheckAccepts(TwoDecoderOptions(device_count));
   }
 }
 
 TEST(StrategySpace, IsWhatTheCheckAcceptsOfExperts) {
-  EstimatedOptions options = Small(8);
+  EstimatedOptions options = TwoDecoderOptions(8);
   options.expert_count = 4;
   options.global_batch_size = 8;
   ExpectSpaceIsWhatTheCheckAccepts(options);
 }
 
 TEST(StrategySpace, IsWhatTheCheckAcceptsWithinRules) {
-  EstimatedOptions options = Small(12);
+  EstimatedOptions options = TwoDecoderOptions(12);
   options.rules.max_tensor_parallel_degree = 3;
   options.rules.allow_recompute = false;
   ExpectSpaceIsWhatTheCheckAccepts(options);
@@ -167,7 +149,7 @@ TEST(StrategySpace, HasNoContextParallelismWithoutADataSheet) {
 
 // Every dimension by itself takes away the strategies that use it, and no others.
 TEST(StrategySpace, LosesWithADimensionWhatUsesIt) {
-  const EstimatedOptions options = Small(12);
+  const EstimatedOptions options = TwoDecoderOptions(12);
   const auto strategies_of = [&](DimensionSet dimensions, int definition) {
     EstimatedOptions with = options;
     with.rules.dimensions = dimensions;
@@ -220,7 +202,7 @@ TEST(StrategySpace, LosesWithADimensionWhatUsesIt) {
 TEST(StrategySpace, CountsAsTheClosedForm) {
   for (int n = 1; n <= 5; ++n) {
     SCOPED_TRACE(n);
-    EstimatedOptions options = Small(1 << n);
+    EstimatedOptions options = TwoDecoderOptions(1 << n);
     options.attention_head_count = 32;
     options.hidden_size = 1024;
     options.decoder_count = 32;
@@ -246,281 +228,6 @@ TEST(StrategySpace, CountsAsTheClosedForm) {
     EXPECT_EQ(count(paper), closed_form);
     EXPECT_EQ(count(paper.With(kFullRecompute)), 2 * closed_form);
   }
-}
-
-TEST(StrategySpace, OfDeepSpeedShardsNoGradientsInAPipeline) {
-  EstimatedOptions options = Small(12);
-  options.rules.target = Target::kDeepSpeed;
-  const PlanningProblem problem = EstimatedProblem(options);
-  const CostModel costs = *CostModel::Create(problem);
-  const StrategySpace space(problem, costs);
-  const auto most = [&](int degree) {
-    ShardingLevel level = ShardingLevel::kNone;
-    for (const Strategy& strategy : space.Strategies(1, degree, 12)) {
-      level = std::max(level, strategy.sharding_level);
-    }
-    return level;
-  };
-  EXPECT_EQ(most(1), ShardingLevel::kParameters);
-  EXPECT_EQ(most(2), ShardingLevel::kOptimizer);
-}
-
-TEST(StrategySpace, OfDeepSpeedHasOneAxisBesideDataParallelism) {
-  EstimatedOptions options = Small(12);
-  options.rules.target = Target::kDeepSpeed;
-  options.rules.dimensions = DimensionSet::All();
-  const PlanningProblem problem = EstimatedProblem(options);
-  const CostModel costs = *CostModel::Create(problem);
-  const StrategySpace space(problem, costs);
-  std::set<int> tensor, context;
-  for (const Strategy& strategy : space.Strategies(1, 1, 12)) {
-    tensor.insert(strategy.tensor_parallel_degree);
-    context.insert(strategy.context_parallel_degree);
-    EXPECT_TRUE(strategy.tensor_parallel_degree == 1 || strategy.context_parallel_degree == 1);
-    EXPECT_TRUE(strategy.context_parallel_degree == 1 ||
-                strategy.context_kind == ContextKind::kUlysses);
-  }
-  EXPECT_THAT(tensor, ElementsAre(1, 2, 3, 4, 6, 12));
-  EXPECT_THAT(context, ElementsAre(1, 2, 3, 4, 6, 12));
-  // In a pipeline only data parallelism, and with replicas sharded optimizer states.
-  for (const Strategy& strategy : space.Strategies(1, 2, 12)) {
-    EXPECT_EQ(strategy.data_parallel_degree, 6);
-    EXPECT_EQ(strategy.sharding_level, ShardingLevel::kOptimizer);
-  }
-  EXPECT_EQ(space.Strategies(1, 2, 12).size(), 2);
-  // One replica has nothing to shard.
-  for (const Strategy& strategy : space.Strategies(1, 12, 12)) {
-    EXPECT_EQ(strategy.sharding_level, ShardingLevel::kNone);
-  }
-}
-
-TEST(StrategySpace, OfDeepSpeedSplitsNoLayerWithExperts) {
-  EstimatedOptions options = Small(8);
-  options.rules.target = Target::kDeepSpeed;
-  options.expert_count = 4;
-  const PlanningProblem problem = EstimatedProblem(options);
-  const CostModel costs = *CostModel::Create(problem);
-  std::set<int> spread;
-  for (const Strategy& strategy : StrategySpace(problem, costs).Strategies(1, 1, 8)) {
-    spread.insert(strategy.expert_parallel_degree);
-    EXPECT_EQ(strategy.data_parallel_degree, 8);
-  }
-  EXPECT_THAT(spread, ElementsAre(1, 2, 4));
-}
-
-TEST(StrategySpace, OfAccelerateShardsParametersOfSplitLayers) {
-  EstimatedOptions options = Small(8);
-  options.rules.target = Target::kAccelerate;
-  for (const int experts : {0, 4}) {
-    options.expert_count = experts;
-    const PlanningProblem problem = EstimatedProblem(options);
-    const CostModel costs = *CostModel::Create(problem);
-    const StrategySpace space(problem, costs);
-    EXPECT_THAT(space.PipelineDegrees(), ElementsAre(1));
-    std::set<ShardingLevel> of_whole, of_split;
-    for (const Strategy& strategy : space.Strategies(1, 1, 8)) {
-      EXPECT_EQ(strategy.expert_parallel_degree, 1);
-      EXPECT_EQ(strategy.context_kind, ContextKind::kRing);
-      if (strategy.tensor_parallel_degree == 8) continue;
-      (strategy.data_parallel_degree == 8 ? of_whole : of_split).insert(strategy.sharding_level);
-    }
-    EXPECT_THAT(of_whole, ElementsAre(ShardingLevel::kNone, ShardingLevel::kParameters));
-    if (experts > 0) {
-      EXPECT_THAT(of_split, IsEmpty());
-    } else {
-      EXPECT_THAT(of_split, ElementsAre(ShardingLevel::kParameters));
-    }
-  }
-}
-
-TEST(StrategySpace, OfTorchtitanShardsParametersOrInAPipelineStates) {
-  EstimatedOptions options = Small(8);
-  options.rules.target = Target::kTorchtitan;
-  options.tied_embedding = false;
-  const PlanningProblem problem = EstimatedProblem(options);
-  const CostModel costs = *CostModel::Create(problem);
-  const StrategySpace space(problem, costs);
-  std::set<ShardingLevel> of_one_stage, of_two, of_rings;
-  for (const Strategy& strategy : space.Strategies(1, 1, 8)) {
-    of_one_stage.insert(strategy.sharding_level);
-  }
-  for (const Strategy& strategy : space.Strategies(1, 2, 8)) {
-    if (strategy.data_parallel_degree * strategy.context_parallel_degree == 1) continue;
-    (strategy.context_parallel_degree > 1 ? of_rings : of_two).insert(strategy.sharding_level);
-  }
-  EXPECT_THAT(of_one_stage, ElementsAre(ShardingLevel::kParameters));
-  EXPECT_THAT(of_two, ElementsAre(ShardingLevel::kNone, ShardingLevel::kOptimizer));
-  EXPECT_THAT(of_rings, ElementsAre(ShardingLevel::kOptimizer));
-}
-
-TEST(StrategySpace, OfTorchtitanGathersKeysAndValues) {
-  EstimatedOptions options = Small(8);
-  options.tied_embedding = false;
-  std::map<Target, std::set<std::pair<bool, ContextKind>>> kinds;
-  for (const Target target : {Target::kTorchtitan, Target::kAccelerate}) {
-    options.rules.target = target;
-    const PlanningProblem problem = EstimatedProblem(options);
-    const CostModel costs = *CostModel::Create(problem);
-    for (const Strategy& strategy : StrategySpace(problem, costs).Strategies(1, 1, 8)) {
-      kinds[target].insert({strategy.context_parallel_degree > 1, strategy.context_kind});
-    }
-  }
-  EXPECT_THAT(kinds[Target::kTorchtitan], ElementsAre(std::pair(false, ContextKind::kRing),
-                                                      std::pair(true, ContextKind::kAllGather)));
-  EXPECT_THAT(kinds[Target::kAccelerate], ElementsAre(std::pair(false, ContextKind::kRing),
-                                                      std::pair(true, ContextKind::kRing)));
-}
-
-TEST(StrategySpace, OfTorchtitanHasOneStageWithATiedTable) {
-  EstimatedOptions options = Small(2);
-  options.rules.target = Target::kTorchtitan;
-  for (const bool is_tied : {false, true}) {
-    options.tied_embedding = is_tied;
-    const PlanningProblem problem = EstimatedProblem(options);
-    const CostModel costs = *CostModel::Create(problem);
-    const std::vector<int> degrees = StrategySpace(problem, costs).PipelineDegrees();
-    EXPECT_EQ(degrees, is_tied ? std::vector<int>({1}) : std::vector<int>({1, 2}));
-  }
-}
-
-TEST(StrategySpace, OfTorchtitanSpreadsExpertsOverShardingRanksAlone) {
-  EstimatedOptions options = Small(8);
-  options.rules.target = Target::kTorchtitan;
-  options.tied_embedding = false;
-  options.expert_count = 4;
-  const PlanningProblem problem = EstimatedProblem(options);
-  const CostModel costs = *CostModel::Create(problem);
-  std::set<int> spread;
-  for (const Strategy& strategy : StrategySpace(problem, costs).Strategies(1, 2, 8)) {
-    spread.insert(strategy.expert_parallel_degree);
-    if (strategy.expert_parallel_degree == 1) continue;
-    EXPECT_EQ(strategy.tensor_parallel_degree, 1);
-    EXPECT_EQ(strategy.sharding_level, ShardingLevel::kOptimizer);
-  }
-  EXPECT_THAT(spread, ElementsAre(1, 2, 4));
-}
-
-TEST(StrategySpace, OfFsdp2SpreadsNoExpertsAndExchangesNoHeads) {
-  EstimatedOptions options = Small(8);
-  options.rules.target = Target::kFsdp2;
-  options.expert_count = 4;
-  const PlanningProblem problem = EstimatedProblem(options);
-  const CostModel costs = *CostModel::Create(problem);
-  const StrategySpace space(problem, costs);
-  std::set<ShardingLevel> levels, of_table;
-  for (const Strategy& strategy : space.Strategies(1, 2, 8)) {
-    EXPECT_EQ(strategy.expert_parallel_degree, 1);
-    EXPECT_EQ(strategy.context_kind, ContextKind::kRing);
-    levels.insert(strategy.sharding_level);
-  }
-  EXPECT_EQ(levels.size(), 4);
-  // Embedding and head share a table, and are in two stages.
-  for (const Strategy& strategy : space.Strategies(0, 2, 8)) {
-    of_table.insert(strategy.sharding_level);
-  }
-  EXPECT_THAT(of_table, ElementsAre(ShardingLevel::kNone));
-}
-
-TEST(SharesAsAllowed, AsksForEqualPartsOfWhatTheTargetSplitsEqually) {
-  LayerDefinition layer;
-  layer.kind = LayerKind::kDecoder;
-  layer.feed_forward_size = 6;
-  layer.sequence_length = 12;
-  const TargetLimits& fsdp2 = LimitsOf(Target::kFsdp2);
-  const TargetLimits& torchtitan = LimitsOf(Target::kTorchtitan);
-  Strategy four{.tensor_parallel_degree = 4};
-  EXPECT_FALSE(SharesAsAllowed(fsdp2, layer, four));
-  EXPECT_TRUE(SharesAsAllowed(torchtitan, layer, four));
-  layer.feed_forward_size = 8;
-  EXPECT_TRUE(SharesAsAllowed(fsdp2, layer, four));
-  // Six tokens of each of two ranks, in two parts of three for torchtitan.
-  Strategy two{.tensor_parallel_degree = 2, .context_parallel_degree = 2};
-  EXPECT_TRUE(SharesAsAllowed(torchtitan, layer, two));
-  two.sequence_parallel = true;
-  EXPECT_FALSE(SharesAsAllowed(torchtitan, layer, two));
-  EXPECT_TRUE(SharesAsAllowed(fsdp2, layer, two));
-  layer.sequence_length = 10;
-  EXPECT_FALSE(SharesAsAllowed(fsdp2, layer, two));
-  EXPECT_TRUE(SharesAsAllowed(LimitsOf(Target::kMegatron), layer, two));
-  layer.sequence_length = 12;
-  layer.latent_attention = LatentAttention{};
-  EXPECT_FALSE(SharesAsAllowed(fsdp2, layer, four));
-  EXPECT_TRUE(SharesAsAllowed(torchtitan, layer, four));
-}
-
-TEST(StrategySpace, OfGalvatronHasPowersOfTwoAndOneInnerAxisALayer) {
-  EstimatedOptions options = Small(8);
-  options.attention_head_count = 24;
-  options.rules.target = Target::kGalvatron;
-  const PlanningProblem problem = EstimatedProblem(options);
-  const CostModel costs = *CostModel::Create(problem);
-  const StrategySpace space(problem, costs);
-  bool has_tensor = false;
-  bool has_ulysses = false;
-  for (const Strategy& strategy : space.Strategies(1, 1, 8)) {
-    EXPECT_TRUE(strategy.tensor_parallel_degree == 1 || strategy.context_parallel_degree == 1);
-    EXPECT_TRUE(strategy.context_parallel_degree == 1 ||
-                strategy.context_kind == ContextKind::kUlysses);
-    has_tensor |= strategy.tensor_parallel_degree > 1;
-    has_ulysses |= strategy.context_parallel_degree > 1;
-  }
-  EXPECT_TRUE(has_tensor);
-  EXPECT_TRUE(has_ulysses);
-  // Stages of three ranks have none, and no pipeline has three stages.
-  const PlanningProblem twelve = [&] {
-    EstimatedOptions odd = options;
-    odd.device_count = odd.devices_per_node = 12;
-    odd.decoder_count = 4;
-    return EstimatedProblem(odd);
-  }();
-  const CostModel twelve_costs = *CostModel::Create(twelve);
-  const StrategySpace odd(twelve, twelve_costs);
-  EXPECT_THAT(odd.PipelineDegrees(), ElementsAre(1, 2, 4));
-  EXPECT_THAT(odd.Strategies(1, 4, 12), IsEmpty());
-}
-
-TEST(StrategySpace, OfGalvatronSpreadsNoExperts) {
-  EstimatedOptions options = Small(8);
-  options.rules.target = Target::kGalvatron;
-  options.expert_count = 4;
-  const PlanningProblem problem = EstimatedProblem(options);
-  const CostModel costs = *CostModel::Create(problem);
-  const std::vector<Strategy> strategies = StrategySpace(problem, costs).Strategies(1, 1, 8);
-  EXPECT_FALSE(strategies.empty());
-  for (const Strategy& strategy : strategies) EXPECT_EQ(strategy.expert_parallel_degree, 1);
-}
-
-TEST(StrategySpace, OfGalvatronKeepsWhatItsFileHasOnce) {
-  EstimatedOptions options = Small(8);
-  options.rules.target = Target::kGalvatron;
-  const PlanningProblem problem = EstimatedProblem(options);
-  const CostModel costs = *CostModel::Create(problem);
-  const StrategySpace space(problem, costs);
-  for (const Strategy& strategy : space.Strategies(1, 1, 8)) {
-    EXPECT_TRUE(strategy.data_parallel_degree > 1 ||
-                strategy.sharding_level == ShardingLevel::kNone);
-  }
-  const Strategy whole = {.data_parallel_degree = 8};
-  Strategy gradients = whole;
-  gradients.sharding_level = ShardingLevel::kGradients;
-  Strategy parameters = whole;
-  parameters.sharding_level = ShardingLevel::kParameters;
-  // `default_dp_type` is the level of all layers that do not shard parameters.
-  EXPECT_FALSE(space.GoTogether(1, whole, 1, gradients));
-  EXPECT_TRUE(space.GoTogether(1, whole, 1, parameters));
-  EXPECT_TRUE(space.GoTogether(1, gradients, 1, parameters));
-  EXPECT_TRUE(space.MayReplace(1, whole, parameters));
-  EXPECT_FALSE(space.MayReplace(1, parameters, whole));
-  EXPECT_FALSE(space.MayReplace(1, whole, gradients));
-  // Embedding and head have one strategy.
-  EXPECT_TRUE(space.GoTogether(0, whole, 2, whole));
-  EXPECT_FALSE(space.GoTogether(0, whole, 2, parameters));
-  // So has sequence parallelism.
-  const Strategy four = {.tensor_parallel_degree = 4, .data_parallel_degree = 2};
-  Strategy in_sequence = four;
-  in_sequence.sequence_parallel = true;
-  EXPECT_FALSE(space.GoTogether(1, four, 1, in_sequence));
-  EXPECT_TRUE(space.GoTogether(1, whole, 1, in_sequence));
 }
 
 // Knowledge about the strategies of one definition applies to equal definitions.
@@ -550,7 +257,7 @@ TEST(StrategySpace, HasTheSameStrategiesOfDefinitionsThatAreAlike) {
 }
 
 TEST(StrategySpace, CutsDevicesIntoStages) {
-  EstimatedOptions options = Small(12);
+  EstimatedOptions options = TwoDecoderOptions(12);
   options.decoder_count = 4;
   const auto degrees = [&](PlanningRules rules) {
     rules.allow_estimates = true;
@@ -567,7 +274,7 @@ TEST(StrategySpace, CutsDevicesIntoStages) {
 }
 
 TEST(StrategySpace, CutsBatchesIntoMicroBatches) {
-  EstimatedOptions options = Small(4);
+  EstimatedOptions options = TwoDecoderOptions(4);
   const auto counts = [&](int64_t batch) {
     const PlanningProblem problem = EstimatedProblem(options);
     const CostModel costs = *CostModel::Create(problem);
@@ -581,7 +288,7 @@ TEST(StrategySpace, CutsBatchesIntoMicroBatches) {
 }
 
 TEST(StrategySpace, HasTheSchedulesOfDimensionsAndRules) {
-  EstimatedOptions options = Small(4);
+  EstimatedOptions options = TwoDecoderOptions(4);
   const auto schedules = [&](std::optional<Schedule> wanted, DimensionSet dimensions, int degree) {
     options.rules.schedule = wanted;
     options.rules.dimensions = dimensions;
