@@ -25,6 +25,7 @@
 #include "profiler-agent/daemon/wake_set.h"
 #include "profiler-agent/drift/window_spool.h"
 #include "profiler-agent/measure/torch_job.h"
+#include "profiler-agent/probe/link_probe_plan.h"
 #include "profiler-agent/upload/upload_queue.h"
 #include "proto/wire/version.h"
 

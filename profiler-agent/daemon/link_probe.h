@@ -22,7 +22,7 @@
 #include "profiler-agent/daemon/wake_set.h"
 #include "profiler-agent/lease/lease_agent.h"
 #include "profiler-agent/measure/measurement.h"
-#include "profiler-agent/probe/probe_plan.h"
+#include "profiler-agent/probe/link_probe_plan.h"
 
 namespace parplan {
 
@@ -43,7 +43,7 @@ struct LinkProbeOptions {
 };
 
 // Both sides of a link measurement. Joins measurements that other agents host without being asked,
-// if their plans pass `CheckLinkProbe` (probe_plan.h): an agent measures for whoever may be an
+// if their plans pass `CheckLinkProbe` (link_probe_plan.h): an agent measures for whoever may be an
 // agent of its cluster. Must be used from one thread; its own threads are internal.
 class LinkProbe {
  public:
