@@ -220,7 +220,7 @@ TEST(CheckDeclaredSpace, RecomputesModulesForMegatronAlone) {
   options.decoder_count = 2;
   options.rules.allow_estimates = true;
   const auto check = [&options](Target target, DimensionSet dimensions,
-                                std::vector<RecomputeModule> modules) {
+                                const std::vector<RecomputeModule>& modules) {
     options.rules.target = target;
     options.rules.dimensions = dimensions;
     const PlanningProblem problem = EstimatedProblem(options);

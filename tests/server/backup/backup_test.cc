@@ -62,7 +62,7 @@ void Fill(const StoreAddress& address) {
   PlanRecord plan = SamplePlan("c", "plan", 100000);
   plan.answer_key = "answer";
   plan.owner = "spiffe://lab.example/slurm";
-  plan.spec = "a \0 spec";
+  plan.spec = std::string("a \0 spec", 8);
   ASSERT_OK(store->PutPlan(plan, JobClaim{plan.owner, 4}));
   ASSERT_OK(store->PutPlan(SamplePlan("c", "another")));
   PlanRecord of_other = SamplePlan("c", "deleted");
