@@ -86,6 +86,8 @@ Function Next(Function /*type*/, const char* name) {
     return (fails) ? static_cast<result>(-1) : next arguments;     \
   }
 
+// The system's headers name parameters with underscores, which only the system may do.
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 PARPLAN_FAULTY(ssize_t, write, (int file, const void* data, size_t size), (file, data, size),
                FailsWrite(file))
 PARPLAN_FAULTY(ssize_t, writev, (int file, const iovec* parts, int count), (file, parts, count),
@@ -137,3 +139,4 @@ extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
   if (clock == CLOCK_REALTIME && control != nullptr) now->tv_sec += control->clock;
   return result;
 }
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
