@@ -148,16 +148,17 @@ ModelSpec PlanCase::Model() const {
   return other_model == nullptr ? SmallGpt(6, is_tied) : other_model(6);
 }
 
-std::vector<PlanCase> RandomPlanCases(int count) {
+std::vector<PlanCase> RandomPlanCases(int count, int max_rank_count) {
   std::vector<PlanCase> cases;
   for (int seed = 0; seed < count; ++seed) {
     std::mt19937 random(static_cast<uint32_t>(seed));
     const auto draw = [&random](int choices) {
       return static_cast<int>(random() % static_cast<uint32_t>(choices));
     };
-    constexpr int kRankCounts[] = {2, 3, 4, 6, 8, 8};
-    const int ranks = kRankCounts[seed % 6];
-    const int stages = ranks % 2 == 0 ? 1 + draw(2) : 1;
+    constexpr int kRankCounts[] = {2, 3, 4, 6, 8, 8, 12, 16};
+    const int ranks = kRankCounts[seed % (max_rank_count < 16 ? 6 : 8)];
+    // The batch has no share for each of 16 data-parallel ranks.
+    const int stages = ranks == 16 ? 2 : ranks % 2 == 0 ? 1 + draw(2) : 1;
     // All ranks of a stage may be data-parallel.
     std::vector<int64_t> micro_batches;
     for (int64_t m = 1; m <= 6; ++m) {
