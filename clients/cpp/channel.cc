@@ -5,14 +5,21 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/service/tls/pem_files.h"
@@ -39,9 +46,28 @@ constexpr int kMaxMetadataBytes = 64 << 10;
 
 constexpr int kMaxReconnectBackoffMs = 5000;
 
+constexpr int kMaxPort = 65535;
+
 // Replicas that end one after the other come back at new addresses: a client that may ask for
 // them every 30 s only, as gRPC would have it, may know none that is left.
 constexpr int kMinResolutionIntervalMs = 5000;
+
+// Returns whether a port of the target is above 65535. gRPC takes it modulo 65536, and so asks
+// whoever listens there. Five decimal digits are no group of an IPv6 address without brackets.
+bool HasPortTooLarge(absl::string_view target) {
+  if (absl::StartsWith(target, "unix:") || absl::StartsWith(target, "unix-abstract:")) return false;
+  for (const absl::string_view address : absl::StrSplit(target, ',')) {
+    const size_t colon = address.rfind(':');
+    if (colon == absl::string_view::npos) continue;
+    const absl::string_view port = address.substr(colon + 1);
+    const bool is_number = !port.empty() && std::all_of(port.begin(), port.end(), [](char c) {
+      return absl::ascii_isdigit(static_cast<unsigned char>(c));
+    });
+    int number = 0;
+    if (is_number && (!absl::SimpleAtoi(port, &number) || number > kMaxPort)) return true;
+  }
+  return false;
+}
 
 bool UsesTls(const ChannelOptions& options) {
   return options.use_tls || !options.ca_file.empty() || !options.certificate_file.empty() ||
@@ -92,6 +118,11 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options) {
   if (options.target.empty()) {
     return FieldError(Reason::kSpecInvalid, "server", "is empty; write HOST:PORT");
+  }
+  if (HasPortTooLarge(options.target)) {
+    return FieldError(
+        Reason::kSpecInvalid, "server",
+        absl::StrCat("is `", options.target, "`, whose port is above 65535; write HOST:PORT"));
   }
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials,
                            MakeCredentials(options));

@@ -40,10 +40,10 @@ struct ChannelOptions {
 // Makes a channel, not connected yet. It repeats no calls; the clients of this folder do (retry.h).
 // Answers may have up to 64 MiB; HTTP proxies of the environment are not used. INVALID_ARGUMENT
 // (SPEC_INVALID) naming the setting (`server`, `tls_ca`, `tls_certificate`, `tls_key`,
-// `token_file`) if the target is empty, if only one of certificate and key is given, for files that
-// can't be used (base/service/tls/pem_files.h, bearer_token.h), and for a token over plain TCP,
-// where anybody on the way could read it. Whether there is a server is known at the first call.
-// Safe from any thread, and so is the channel.
+// `token_file`) if the target is empty or has a port above 65535, if only one of certificate and
+// key is given, for files that can't be used (base/service/tls/pem_files.h, bearer_token.h), and
+// for a token over plain TCP, where anybody on the way could read it. Whether there is a server is
+// known at the first call. Safe from any thread, and so is the channel.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options);
 
 // Options of one call.

@@ -4,6 +4,7 @@
     planctl_test.py --planctl PATH [--examples FOLDER]
 """
 import json
+import pathlib
 import re
 import subprocess
 import xml.etree.ElementTree
@@ -433,6 +434,48 @@ class Offline(PlanctlTest):
         error = self.json("export", plan, "--model", self.example("llama2-7b.model.json"),
                           code=BAD_INPUT)["error"]
         self.assertIn("Galvatron's format can't hold that", error["message"])
+
+    def test_a_plan_is_exported_for_its_own_model_only(self):
+        plan, folder = self.folder / "plan.json", self.folder / "launch"
+        self.json("plan", *self.offline(), "--target", "megatron", "--runtime", "megatron-core",
+                  "--out", plan)
+        model = json.loads(pathlib.Path(self.example("llama2-7b.model.json")).read_text())
+        for definition in model["layer_definitions"]:
+            definition["sequence_length"] *= 2
+        other = self.folder / "other.model.json"
+        other.write_text(json.dumps(model))
+        arguments = ["export", plan, "--model", other, "--to", "megatron", "--out", folder]
+        error = self.json(*arguments, code=BAD_INPUT)["error"]
+        self.assertEqual(error["metadata"]["field"], "--model")
+        self.assertIn("is not the one that the plan was made for", error["message"])
+        self.assertFalse(folder.exists())
+        # A plan that was imported names no model.
+        content = json.loads(plan.read_text())
+        del content["model_digest"]
+        plan.write_text(json.dumps(content))
+        self.json(*arguments)
+
+    def test_flags_of_strategy_files_are_refused_for_other_plans(self):
+        plan = self.folder / "plan.json"
+        self.json("plan", *self.offline(), "--out", plan)
+        for given in ([plan, *self.offline()[1:]],
+                      ["--megatron-args", "--bf16", *self.offline()[1:]]):
+            for flag in (["--galvatron-micro-batches", "3"], ["--ulysses-as-data-parallel"]):
+                error = self.json("evaluate", *given, *flag, code=BAD_INPUT)["error"]
+                self.assertEqual(error["metadata"]["field"], flag[0])
+        error = self.json("evaluate", plan, *self.offline()[1:], "--galvatron-micro-batches", "-3",
+                          code=BAD_INPUT)["error"]
+        self.assertIn("--galvatron-micro-batches", error["message"])
+
+    def test_a_plan_file_cannot_steer_the_terminal(self):
+        plan = self.folder / "plan.json"
+        self.json("plan", *self.offline(), "--out", plan)
+        content = json.loads(plan.read_text())
+        content["planner"] = "exact\x1b[2J"
+        plan.write_text(json.dumps(content))
+        done = self.text("explain", plan)
+        self.assertIn("exact\\u001b[2J", done.stdout)
+        self.assertNotIn("\x1b", done.stdout)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/service/shell/completion/completion.h"
 #include "base/service/shell/exit_code.h"
+#include "base/service/shell/printable_text.h"
 #include "base/system/posix_file.h"
 
 namespace parplan::shell {
@@ -28,11 +30,16 @@ bool AsksForJson(int argc, const char* const* argv) {
 
 int Code(ExitCode code) { return static_cast<int>(code); }
 
+// Prints an error to standard error.
+void PrintErrorText(const std::string& program_name, const absl::Status& status) {
+  std::fprintf(stderr, "%s\n", PrintableText(ErrorText(program_name, status)).c_str());
+}
+
 // Prints an error as the answer; if that fails, says so on standard error.
 void PrintErrorJson(const std::string& program_name, const Session& session,
                     const absl::Status& status) {
   const absl::Status printed = Print(session, absl::StrCat(ErrorJson(status), "\n"));
-  if (!printed.ok()) std::fprintf(stderr, "%s\n", ErrorText(program_name, printed).c_str());
+  if (!printed.ok()) PrintErrorText(program_name, printed);
 }
 
 }  // namespace
@@ -70,7 +77,7 @@ int RunCommands(const CommandProgram& program, const AddCommands& add_commands, 
     status = absl::InternalError(error.what());
   }
   if (status.ok()) return Code(ExitCode::kOk);
-  std::fprintf(stderr, "%s\n", ErrorText(program.name, status).c_str());
+  PrintErrorText(program.name, status);
   // `planctl verify` answers and refuses.
   if (session.json && !session.answered) PrintErrorJson(program.name, session, status);
   return Code(ExitCodeOf(status));
@@ -80,14 +87,15 @@ absl::Status Print(const Session& session, absl::string_view text) {
   session.answered = true;
   // A text larger than the buffer is written at once: if that fails, nothing is left to flush, and
   // `fflush` succeeds.
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  const std::string shown = PrintableText(text);
+  const bool is_written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size();
   if (is_written && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return absl::OkStatus();
   return absl::InternalError(DescribeErrno(errno, "cannot write standard output"));
 }
 
 void Note(const Session& session, absl::string_view text) {
   if (session.quiet) return;
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+  std::fprintf(stderr, "%s\n", PrintableText(text).c_str());
 }
 
 void AddMovedCommand(Command program, Action& action, const std::string& name,

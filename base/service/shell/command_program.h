@@ -59,12 +59,12 @@ struct CommandProgram {
 int RunCommands(const CommandProgram& program, const AddCommands& add_commands, int argc,
                 const char* const* argv);
 
-// Prints `text` to standard output as it is, without adding a newline, and flushes. The caller
-// makes JSON of it if `session.json`. Sets `session.answered`, also if it fails: INTERNAL if
+// Prints `PrintableText(text)` to standard output, without adding a newline, and flushes. The
+// caller makes JSON of it if `session.json`. Sets `session.answered`, also if it fails: INTERNAL if
 // standard output is closed or its disk is full.
 absl::Status Print(const Session& session, absl::string_view text);
 
-// Prints a line to standard error unless the session is quiet.
+// Prints `PrintableText(text)` as a line to standard error unless the session is quiet.
 void Note(const Session& session, absl::string_view text);
 
 // Adds a hidden command `name` that only says, as INVALID_ARGUMENT (SPEC_INVALID), which command

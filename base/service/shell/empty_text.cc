@@ -14,7 +14,8 @@ void RefuseEmptyTexts(const CLI::App& app) {
   for (const CLI::Option* const option : app.get_options()) {
     const std::vector<std::string>& texts = option->results();
     if (std::find(texts.begin(), texts.end(), "") != texts.end()) {
-      throw CLI::ValidationError(absl::StrCat(option->get_name(), " ", kEmptyText));
+      throw CLI::ValidationError(absl::StrCat(
+          option->get_name(), " ", option->get_required() ? "must not be empty" : kEmptyText));
     }
   }
   for (const CLI::App* const command : app.get_subcommands()) RefuseEmptyTexts(*command);

@@ -15,9 +15,9 @@ namespace parplan::shell {
 inline constexpr char kEmptyText[] = "must not be empty; leave the flag out for its default";
 
 // Throws CLI::ValidationError, which names the option, if the command line that `app` has read
-// gives an option of it, or of a command below that was chosen, an empty text. Variables of the
-// environment that are empty count as not set. For `CommandLine::Parse`, and for programs that use
-// CLI11 themselves.
+// gives an option of it, or of a command below that was chosen, an empty text. Its message advises
+// to leave the option out unless it is required. Variables of the environment that are empty count
+// as not set. For `CommandLine::Parse`, and for programs that use CLI11 themselves.
 void RefuseEmptyTexts(const CLI::App& app);
 
 }  // namespace parplan::shell

@@ -29,6 +29,9 @@ absl::Status Evaluate(const Session& session, const EvaluateFlags& flags) {
     return FieldError(Reason::kSpecInvalid, "plan",
                       "give either a plan file or --megatron-args, and not both");
   }
+  if (!flags.megatron_arguments.empty()) {
+    PARPLAN_RETURN_IF_ERROR(RefuseGalvatronFlags(flags.galvatron));
+  }
   if (flags.question.model_path.empty() && flags.megatron_arguments.empty()) {
     return FieldError(Reason::kSpecInvalid, "--model", "is needed with a plan file");
   }
@@ -69,8 +72,10 @@ void AddEvaluateCommand(Command app, const Session& session, Action& action) {
   command.AddOption("--report", flags->report_path, "Also write the HTML page");
   command.AddFlag("--ulysses-as-data-parallel", flags->galvatron.ulysses_as_data_parallel,
                   "Take Ulysses groups of a Galvatron plan as data-parallel ones");
-  command.AddOption("--galvatron-micro-batches", flags->galvatron.micro_batch_count,
-                    "Micro-batches, instead of `chunks` of a Galvatron plan");
+  command
+      .AddOption("--galvatron-micro-batches", flags->galvatron.micro_batch_count,
+                 "Micro-batches, instead of `chunks` of a Galvatron plan")
+      .Check(shell::Positive());
   flags->question.AddTo(command, /*with_planner=*/false);
   // The plan says how it is run.
   for (const char* name : {"--batch-step", "--batch-from", "--schedule", "--space", "--target"}) {

@@ -16,6 +16,7 @@
 #include "clients/planctl/files.h"
 #include "clients/planctl/view/plan_view.h"
 #include "exports/exporters.h"
+#include "proto/wire/digest.h"
 #include "proto/wire/model_wire.h"
 #include "proto/wire/plan_wire.h"
 
@@ -64,6 +65,17 @@ absl::Status WriteFiles(const Session& session, const ExportFlags& flags,
   return Print(session, session.json ? object.dump(2) + "\n" : lines);
 }
 
+// Returns INVALID_ARGUMENT if the plan names another model, whose sizes the files would have. Plans
+// that were imported name none.
+absl::Status CheckModel(const v1::PlanPayload& payload, const ModelSpec& model) {
+  if (payload.model_digest().empty() || payload.model_digest() == ModelDigest(model)) {
+    return absl::OkStatus();
+  }
+  return FieldError(Reason::kSpecInvalid, "--model",
+                    absl::StrCat("is not the one that the plan was made for, whose digest is ",
+                                 payload.model_digest(), "; give that one"));
+}
+
 absl::Status Export(const Session& session, const ExportFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanExporter* const exporter, FindExporter(flags.target, "--to"));
   PARPLAN_ASSIGN_OR_RETURN(const std::string text_of_plan, ReadFile(flags.plan_path));
@@ -72,6 +84,7 @@ absl::Status Export(const Session& session, const ExportFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const Plan plan, PlanFromPayload(payload));
   PARPLAN_ASSIGN_OR_RETURN(const v1::ModelSpec message, ReadModel(flags.model_path));
   PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(message));
+  PARPLAN_RETURN_IF_ERROR(CheckModel(payload, model));
   PARPLAN_ASSIGN_OR_RETURN(const ExportFacts facts,
                            ExportFactsOf(payload.runtime_id(), payload.plan()));
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExportedFile> files,

@@ -35,6 +35,15 @@ void NoteAll(const Session& session, const std::vector<std::string>& notes) {
 
 }  // namespace
 
+absl::Status RefuseGalvatronFlags(const GalvatronPlanOptions& options) {
+  const char* flag = nullptr;
+  if (options.micro_batch_count != 0) flag = "--galvatron-micro-batches";
+  if (options.ulysses_as_data_parallel) flag = "--ulysses-as-data-parallel";
+  if (flag == nullptr) return absl::OkStatus();
+  return FieldError(Reason::kSpecInvalid, flag,
+                    "is for strategy files of Galvatron, and the plan is none; leave the flag out");
+}
+
 absl::StatusOr<GivenPlan> ReadGivenPlan(const Session& session, const std::string& path,
                                         const GalvatronPlanOptions& options,
                                         const v1::PlanSpec& spec) {
@@ -42,6 +51,7 @@ absl::StatusOr<GivenPlan> ReadGivenPlan(const Session& session, const std::strin
   GivenPlan given;
   if (!IsStrategyFile(text)) {
     PARPLAN_ASSIGN_OR_RETURN(const v1::PlanPayload payload, PayloadOfFile(text, path));
+    PARPLAN_RETURN_IF_ERROR(RefuseGalvatronFlags(options));
     PARPLAN_ASSIGN_OR_RETURN(given.plan, PlanFromPayload(payload));
     given.runtime_id = payload.runtime_id();
     return given;

@@ -25,14 +25,19 @@ struct GivenPlan {
   std::string runtime_id;
 };
 
+// Returns INVALID_ARGUMENT (SPEC_INVALID) naming the flag of `planctl evaluate` that `options` were
+// given by and that has no meaning for a plan that is no strategy file of Galvatron.
+absl::Status RefuseGalvatronFlags(const GalvatronPlanOptions& options);
+
 // Reads the file at `path`, `-` for standard input: an envelope, an unsigned plan with or without a
 // prediction, or a strategy file of Galvatron, which is any file with the text `"pp_deg"`.
 // Signatures are not verified, and whether the plan answers the question of `spec` is not checked.
 //
-// Only a strategy file reads `spec` and `options`: its layers are those of the model of `spec`, and
-// the number of devices is `options.device_count` or, if that is 0, nodes times devices per node of
-// the first node group of `spec`, or without one what the file or its name says. Its assumptions
-// are notes on standard error, unless `--quiet` is given.
+// Only a strategy file reads `spec` and `options`; flags in `options` are refused for other plans
+// (RefuseGalvatronFlags). Its layers are those of the model of `spec`, and the number of devices is
+// `options.device_count` or, if that is 0, nodes times devices per node of the first node group of
+// `spec`, or without one what the file or its name says. Its assumptions are notes on standard
+// error, unless `--quiet` is given.
 //
 // Returns INVALID_ARGUMENT: SPEC_INVALID for a file that can't be read (ReadFile, files.h) or is no
 // plan; PAYLOAD_MALFORMED for a plan that breaks a rule (PayloadOfFile, plan_view.h;

@@ -53,6 +53,26 @@ TEST(MakeChannel, RefusesHalfACertificateAndFilesThatAreNotThere) {
   EXPECT_THAT(MakeChannel(options), IsRefused(StatusCode::kInvalidArgument, Reason::kSpecInvalid));
 }
 
+// gRPC takes ports modulo 65536: 99999 would be 34463.
+TEST(MakeChannel, RefusesPortsThatThereAreNot) {
+  ChannelOptions options;
+  for (const char* const target :
+       {"127.0.0.1:65536", "host:99999", "[::1]:99999", "dns:///host:99999999999999999999",
+        "ipv4:10.0.0.1:99999,10.0.0.2:9477", "ipv4:10.0.0.1:9477,10.0.0.2:99999",
+        "unixhost:99999"}) {
+    options.target = target;
+    EXPECT_THAT(MakeChannel(options), IsRefused(StatusCode::kInvalidArgument, Reason::kSpecInvalid))
+        << target;
+  }
+  for (const char* const target :
+       {"127.0.0.1:65535", "host", "host:http", "[::1]:9477", "::1", "ipv6:[fe80::9999]:9477",
+        "dns:///host:9477", "unix:/run/x:99999", "unix-abstract:x:99999",
+        "ipv4:10.0.0.1:1,10.0.0.2:2"}) {
+    options.target = target;
+    EXPECT_OK(MakeChannel(options)) << target;
+  }
+}
+
 TEST(MakeUuid, IsVersionFour) {
   std::set<std::string> seen;
   for (int i = 0; i < 100; ++i) {

@@ -51,8 +51,8 @@ TEST(CommandLine, OtherMistakesKeepTheirMessages) {
 
 // A shell makes such a text of `--file "$FILE"` if no variable has that name.
 TEST(CommandLine, AnOptionWithAnEmptyTextIsRefused) {
-  const std::string wrong = "--file must not be empty; leave the flag out for its default";
-  EXPECT_EQ(WrongWith({"store", "check", "--file", ""}), wrong);
+  // A required one can't be left out.
+  EXPECT_EQ(WrongWith({"store", "check", "--file", ""}), "--file must not be empty");
   EXPECT_NE(WrongWith({"store", "check", "--file="}), "");
   EXPECT_EQ(WrongWith({"store", "check", "--file", "a"}), "");
   CommandLine line("", "program");
@@ -60,6 +60,13 @@ TEST(CommandLine, AnOptionWithAnEmptyTextIsRefused) {
   line.root().AddOption("--count", count);
   const char* const arguments[] = {"program", "--count", ""};
   EXPECT_EQ(line.Parse(3, arguments), 2);
+  CommandLine other("", "program");
+  std::string name = "x";
+  other.root().AddOption("--name", name);
+  const char* const empty_name[] = {"program", "--name", ""};
+  ArgumentError error;
+  EXPECT_EQ(other.Parse(3, empty_name, &error), 2);
+  EXPECT_EQ(error.message, "--name must not be empty; leave the flag out for its default");
 }
 
 TEST(Between, ANumberIsFiniteAndWithinBothEnds) {

@@ -1,6 +1,7 @@
 #include "base/service/shell/command_program.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -74,6 +75,19 @@ TEST(RunCommandsDeathTest, AnExceptionIsAnInternalError) {
   const auto fail = [](const Session&) -> absl::Status { throw std::runtime_error("odd"); };
   EXPECT_EXIT(RunAndExit({}, fail), testing::ExitedWithCode(Code(ExitCode::kInternal)),
               "program: INTERNAL: odd");
+}
+
+TEST(RunCommandsDeathTest, TextOfAFileCannotSteerTheTerminal) {
+  const auto fail = [](const Session& session) {
+    Note(session, "note: \x1b[2J");
+    // What is seen of a death is its standard error.
+    if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0) std::_Exit(99);
+    if (const absl::Status status = Print(session, "plan \x1b]0;x\x07\n"); !status.ok())
+      return status;
+    return absl::NotFoundError("no \x1b[31mplan");
+  };
+  EXPECT_EXIT(RunAndExit({}, fail), testing::ExitedWithCode(Code(ExitCode::kNotFound)),
+              R"(note: \\u001b\[2J.*plan \\u001b\]0;x\\u0007.*no \\u001b\[31mplan)");
 }
 
 }  // namespace
