@@ -170,6 +170,22 @@ TEST(JobFabric, ARankSaysItsTokenToNobody) {
 }
 
 // The other rank may have to drop it for those of many strangers.
+// It waited for the token of the job before, say; else limits would add up.
+TEST(JobFabric, AWaitBeforeTheJobCountsForItsLimit) {
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<RendezvousServer> server,
+                       RendezvousServer::Start({.token = "secret", .world_size = 2}));
+  const absl::Duration patience = absl::Hours(24);
+  EXPECT_THAT(JobFabric::Join({.rendezvous = server->address(),
+                               .token = "secret",
+                               .rank = 1,
+                               .world_size = 2,
+                               .join_timeout = patience,
+                               .join_start = SteadyNow() - patience + absl::Milliseconds(500)})
+                  .status(),
+              StatusIs(testing::AnyOf(absl::StatusCode::kDeadlineExceeded,
+                                      absl::StatusCode::kUnavailable)));
+}
+
 TEST(JobFabric, ARankThatIsDroppedComesAgain) {
   ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
   GroupWithImpostor group(TransportKind::kTcp);
