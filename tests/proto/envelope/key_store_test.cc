@@ -294,6 +294,28 @@ TEST_F(KeyStoreTest, RevokingTheOnlyKeyMakesTheWaitingOrANewOneSign) {
   EXPECT_THAT(SigningKeyIds(store, start_), ElementsAre(waiting));
 }
 
+// Else a key that leaked would go on to sign, with "wait until retired ones are dropped".
+TEST_F(KeyStoreTest, AKeyOfAFullBundleCanBeRevoked) {
+  KeyStore store = MustOpen(start_);
+  std::vector<std::string> revoked;
+  for (size_t k = 0; k < TrustBundle::kMaxKeyCount + 2; ++k) {
+    revoked.push_back(SigningKeyIds(store, start_)[0]);
+    const v1::SignedPlan forged = SignWith(store, start_);
+    ASSERT_THAT(store.Revoke(revoked.back(), start_), IsOkAndHolds(revoked.back())) << k;
+    ASSERT_THAT(SigningKeyIds(store, start_), SizeIs(1)) << k;
+    EXPECT_NE(SigningKeyIds(store, start_)[0], revoked.back());
+    EXPECT_THAT(PlanVerifier(BundleOnDisk()).Verify(forged, ItsAudience(), start_),
+                StatusIs(absl::StatusCode::kPermissionDenied));
+  }
+  const TrustBundle bundle = BundleOnDisk();
+  EXPECT_THAT(bundle.keys(), SizeIs(TrustBundle::kMaxKeyCount));
+  // The oldest of those that were revoked before.
+  for (size_t k = 0; k < revoked.size(); ++k) {
+    EXPECT_EQ(bundle.Find(revoked[k]) == nullptr, k < 3) << k;
+  }
+  EXPECT_THAT(SigningKeyIds(MustOpen(start_), start_), SizeIs(1));
+}
+
 TEST_F(KeyStoreTest, RevokesOnlyAKeyThatIsNamedWell) {
   KeyStore store = MustOpen(start_);
   const std::string key_id = store.List(start_)[0].key_id;
