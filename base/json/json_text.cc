@@ -1,5 +1,6 @@
 #include "base/json/json_text.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <limits>
@@ -189,6 +190,12 @@ absl::StatusOr<JsonValue> ReadJsonText(absl::string_view text, absl::string_view
                                        const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
     return TextError(file_name, 1, absl::StrCat("longer than ", limits.max_bytes, " bytes"));
+  }
+  // The parser takes it for the end of the text, and what follows for nothing.
+  if (const size_t at = text.find('\0'); at != absl::string_view::npos) {
+    const auto line = 1 + std::count(text.begin(), text.begin() + at, '\n');
+    return TextError(file_name, static_cast<int>(line),
+                     absl::StrCat("not JSON: has a byte of value 0, byte ", at + 1));
   }
   Progress progress{text.data()};
   TreeBuilder builder(text.data(), &progress, limits);

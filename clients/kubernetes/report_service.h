@@ -18,7 +18,8 @@ namespace parplan::sidecar {
 // ExecutionService at `unix:PATH` while this object lives: a program that reports to a server can
 // report here. A report answered with OK is on disk. Executions have the journal's names and, if
 // the request has no `start_time`, that of its arrival; `GetExecution` answers from the journal.
-// `FailExecution` closes an execution for good, also if the request says `abandoned`.
+// `FailExecution` closes an execution for good. If the request says `abandoned` it stays open and
+// RUNNING, since more windows may come, and the sidecar abandons it at its own end.
 // `ListExecutions` returns UNIMPLEMENTED with a message that says whom to ask, because the journal
 // has only what its own job reported. Calls return the errors of WindowJournal, and
 // INVALID_ARGUMENT for a window that lacks a duration or lacks steps, a rank or step below 0, and a

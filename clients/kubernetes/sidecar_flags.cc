@@ -12,6 +12,7 @@
 #include "base/service/shell/command_line.h"
 #include "base/service/shell/completion/completion.h"
 #include "base/service/shell/duration_flag.h"
+#include "base/service/shell/empty_text.h"
 #include "clients/cpp/flags/tls_flags.h"
 #include "clients/launch/launch_exports.h"
 #include "proto/wire/resource_name.h"
@@ -201,6 +202,7 @@ std::variant<SidecarFlags, int> ReadFlags(int argc, const char* const* argv) {
   AddRun(*run, flags);
   try {
     app.parse(argc, argv);
+    shell::RefuseEmptyTexts(app);
   } catch (const CLI::ParseError& error) {
     return shell::ExitAfter(app, error);
   }

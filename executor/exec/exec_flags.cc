@@ -4,6 +4,8 @@
 
 #include "base/service/shell/command_line.h"
 #include "base/service/shell/completion/completion.h"
+#include "base/service/shell/empty_text.h"
+#include "base/service/shell/whole_number.h"
 #include "proto/wire/version.h"
 
 namespace parplan {
@@ -45,7 +47,8 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags) {
   app.add_option("--learning-rate", flags.learning_rate,
                  "Learning rate of the model's optimizer [Adam 0.001, SGD 0.01]")
       ->check(shell::Positive(), "POSITIVE");
-  app.add_option("--seed", flags.seed, "Seed of initial parameters and of tokens [1]");
+  app.add_option("--seed", flags.seed, "Seed of initial parameters and of tokens [1]")
+      ->check(shell::CheckUnsigned);
   app.add_option("--log-every", flags.log_every, "Print the loss of every n-th step only [1]")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--window-steps", flags.window_steps, "Number of steps per measured window [10]")
@@ -91,6 +94,7 @@ int ParseFlags(int argc, char** argv, ExecFlags& flags) {
                  "Token of a Kubernetes service account; needs TLS or a Unix socket");
   try {
     app.parse(argc, argv);
+    shell::RefuseEmptyTexts(app);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

@@ -23,6 +23,7 @@
 #include "executor/device/backend/load_backend.h"
 #include "executor/device/comm/job_fabric.h"
 #include "executor/device/comm/rendezvous_server.h"
+#include "executor/device/comm/steady_clock.h"
 #include "executor/device/ranks/node_token.h"
 #include "executor/exec/exec_inputs.h"
 #include "executor/exec/execution_notes.h"
@@ -242,6 +243,7 @@ absl::Status RunRank(const ExecFlags& flags, RankEnvironment self, bool& joined)
   const auto on_notice = [](const std::string& notice) {
     LogEvent("info", "waiting for other ranks", {{"message", notice}});
   };
+  const absl::Duration join_start = SteadyNow();
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<NodeToken> token,
                            NodeToken::Agree(self, JobFabricOptions().join_timeout, on_notice));
   std::unique_ptr<RendezvousServer> rendezvous;
@@ -258,6 +260,8 @@ absl::Status RunRank(const ExecFlags& flags, RankEnvironment self, bool& joined)
   options.operation_timeout = absl::Seconds(flags.operation_timeout_seconds);
   options.shape = inputs.shape;
   options.on_notice = on_notice;
+  // One limit for the token and the job.
+  options.join_start = join_start;
   joined = true;
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<JobFabric> fabric,
                            JobFabric::Join(std::move(options)));

@@ -3,14 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/system/posix_file.h"
 #include "parplan/v1/execution.pb.h"
 #include "proto/wire/json_file.h"
 
@@ -18,14 +18,12 @@ namespace parplan {
 namespace {
 
 constexpr char kEnding[] = ".window.json";
-constexpr uintmax_t kMaxFileBytes = uintmax_t{1} << 20;
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
 bool ReadWindow(const std::string& path, v1::MeasuredWindow& window) {
-  std::error_code error;
-  if (std::filesystem::file_size(path, error) > kMaxFileBytes || error) return false;
-  std::ifstream file(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return !file.bad() && ParseJson(text, path, &window).ok();
+  // Never blocks, even if a job replaces the file by a pipe meanwhile.
+  const absl::StatusOr<std::string> text = ReadFile(path, {.max_bytes = kMaxFileBytes});
+  return text.ok() && ParseJson(*text, path, &window).ok();
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <iostream>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -14,8 +16,11 @@
 #include "base/check.h"
 #include "base/service/shell/completion/completion.h"
 #include "base/service/shell/duration_flag.h"
+#include "base/service/shell/empty_text.h"
 #include "base/service/shell/state_folder.h"
 #include "base/service/shell/watch_flags.h"
+#include "base/system/posix_file.h"
+#include "base/utf8.h"
 #include "clients/cpp/flags/tls_flags.h"
 #include "proto/wire/resource_name.h"
 #include "proto/wire/version.h"
@@ -24,6 +29,8 @@ namespace parplan {
 namespace {
 
 constexpr int kUsageError = 2;
+// Bytes of a configuration file, which has some fifty options.
+constexpr size_t kMaxConfigBytes = size_t{1} << 20;
 
 constexpr char kFooter[] = R"(
 Durations are written like 30s, 5m or 24h.
@@ -211,9 +218,33 @@ void AddServer(CLI::App& app, Settings& settings) {
                   "Least pause between measurements caused by drift [10m]");
 }
 
+// Returns what is wrong with a configuration file that CLI11 would wait for, or read in part: what
+// is no regular file, or too large, or no text, or gives an option twice. Else an empty text.
+std::string CheckConfig(const CLI::App& app, const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadFile(path, {.max_bytes = kMaxConfigBytes});
+  if (!text.ok()) return std::string(text.status().message());
+  for (absl::string_view rest = *text; !rest.empty();) {
+    const Utf8Character next = FirstUtf8Character(rest);
+    if (next.code_point == 0) return absl::StrCat("`", path, "` is no text in UTF-8");
+    rest.remove_prefix(next.size);
+  }
+  std::istringstream stream(*text);
+  std::set<std::string> names;
+  for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(stream)) {
+    const CLI::Option* const option = app.get_option_no_throw("--" + item.name);
+    const bool takes_several =
+        option != nullptr && option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
+    if (!names.insert(item.fullname()).second || (item.inputs.size() > 1 && !takes_several)) {
+      return absl::StrCat("`", path, "` gives `", item.fullname(), "` more than one value");
+    }
+  }
+  return "";
+}
+
 void AddFlags(CLI::App& app, Settings& settings, std::string& backend, TorchFlags& torch) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app.set_config("--config", "", "Configuration file, TOML; flags take precedence over it");
+  app.set_config("--config", "", "Configuration file, TOML; flags take precedence over it")
+      ->check([&app](const std::string& path) { return CheckConfig(app, path); });
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_flag("--once", settings.once, "Measure once, write --out, and exit");
   app.add_flag("--inventory", settings.inventory_only, "Print the hardware of the node, and exit");
@@ -254,6 +285,7 @@ std::variant<Settings, int> ReadSettings(int argc, const char* const* argv) {
   AddFlags(app, settings, backend, torch);
   try {
     app.parse(argc, argv);
+    shell::RefuseEmptyTexts(app);
     if (settings.once && settings.out_path.empty()) {
       throw CLI::ValidationError("--once", "needs --out FILE");
     }

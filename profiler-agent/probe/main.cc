@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
@@ -55,8 +56,12 @@ JobFabricOptions FabricOptionsOf(const agent::v1::ProbePlan& plan, const RankEnv
 
 absl::Status Run(const std::string& plan_path) {
   PARPLAN_ASSIGN_OR_RETURN(const agent::v1::ProbePlan plan, ReadPlan(plan_path));
+  // A probe has no encrypted links, so no setting of the agent's environment for them ends it.
   PARPLAN_ASSIGN_OR_RETURN(const std::optional<RankEnvironment> self,
-                           RankEnvironment::FromEnvironment());
+                           RankEnvironment::FromVariables([](const char* name) -> const char* {
+                             return std::strcmp(name, "PARPLAN_TLS_LINKS") == 0 ? nullptr
+                                                                                : std::getenv(name);
+                           }));
   if (!self.has_value()) {
     return absl::FailedPreconditionError(
         "parplan-agent-probe runs one rank of a probe; start parplan-agent instead");

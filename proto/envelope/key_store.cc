@@ -322,6 +322,22 @@ std::string KeyStore::Activate(Entries& entries, absl::Time now) const {
   return next->info.key_id;
 }
 
+void KeyStore::MakeRoom(Entries& entries, const std::string& kept_id, absl::Time now) {
+  if (entries.size() < TrustBundle::kMaxKeyCount) return;
+  const auto is_idle = [&](const Entry& entry) {
+    return entry.info.key_id != kept_id && !entry.info.SignsAt(now) &&
+           entry.info.StatusAt(now) != KeyStatus::kNext;
+  };
+  // Keys are in the order in which they were made. Verifiers refuse one that they do not know as
+  // one that is revoked, but need those that have retired for the plans they signed.
+  auto dropped = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) {
+    return is_idle(entry) && entry.info.status == KeyStatus::kRevoked;
+  });
+  if (dropped == entries.end()) dropped = std::find_if(entries.begin(), entries.end(), is_idle);
+  // Else all others wait; `Activate` takes one of them, or `Store` refuses.
+  if (dropped != entries.end()) entries.erase(dropped);
+}
+
 absl::StatusOr<std::string> KeyStore::Revoke(absl::string_view key_id, absl::Time now) {
   PARPLAN_ASSIGN_OR_RETURN(const FileLock lock, FileLock::Acquire(KeysFolder() + "/lock"));
   PARPLAN_ASSIGN_OR_RETURN(entries_, Load());
@@ -353,6 +369,7 @@ absl::StatusOr<std::string> KeyStore::Revoke(absl::string_view key_id, absl::Tim
   found->info.revoke_time = FloorToSecond(now);
   if (std::none_of(entries.begin(), entries.end(),
                    [now](const Entry& entry) { return entry.info.SignsAt(now); })) {
+    MakeRoom(entries, revoked, now);
     Activate(entries, now);
   }
   PARPLAN_RETURN_IF_ERROR(Store(std::move(entries), now));

@@ -117,10 +117,12 @@ class KeyStore {
 
   // Makes the key sign nothing from now on, and verifiers with the bundle written now trust nothing
   // that it ever signed. `key_id` may be the first 8 or more digits of an id. If no other key
-  // signs, the waiting key or a new one does from now on. Returns the whole id; the same again for
-  // a key that is revoked already. NOT_FOUND (RESOURCE_NOT_FOUND) if there is no such key, and for
-  // fewer than 8 digits; INVALID_ARGUMENT (SPEC_INVALID) if several ids begin so;
-  // FAILED_PRECONDITION, with nothing revoked, if a new key would be the 65th of the bundle.
+  // signs, the waiting key or a new one does from now on; if it would be the 65th of the bundle,
+  // the oldest revoked key is taken out, else the oldest that has retired (the file of it gets the
+  // suffix
+  // `.dropped`). Returns the whole id; the same again for a key that is revoked already. NOT_FOUND
+  // (RESOURCE_NOT_FOUND) if there is no such key, and for fewer than 8 digits; INVALID_ARGUMENT
+  // (SPEC_INVALID) if several ids begin so.
   absl::StatusOr<std::string> Revoke(absl::string_view key_id, absl::Time now);
 
   // Rotates unless some key signs both now and `overlap` after `now`, and returns whether it did.
@@ -192,6 +194,9 @@ class KeyStore {
 
   // Makes the waiting key, or a new one, sign, and returns its id.
   std::string Activate(Entries& entries, absl::Time now) const;
+  // Takes a key other than `kept_id` out of `entries` if they are as many as a bundle may have: one
+  // that neither signs nor waits, the oldest of those that are revoked, else of those that retired.
+  static void MakeRoom(Entries& entries, const std::string& kept_id, absl::Time now);
 
   // Rotates after the lock was taken and the folder read.
   absl::StatusOr<std::string> RotateLocked(absl::Time now);

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cmath>
 #include <iostream>
+#include <type_traits>
 
 #include <CLI/CLI.hpp>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/service/shell/empty_text.h"
+#include "base/service/shell/whole_number.h"
 #include "base/system/posix_file.h"
 
 namespace parplan::shell {
@@ -181,7 +183,12 @@ Command Command::AddCommand(const std::string& name, const std::string& help) {
 
 template <typename T>
 Option Command::AddOption(const std::string& name, T& value, const std::string& help) {
-  return Option(app_->add_option(name, value, help));
+  CLI::Option* const option = app_->add_option(name, value, help);
+  if constexpr (std::is_same_v<T, int64_t> || std::is_same_v<T, std::optional<int64_t>>) {
+    // Without a name, which the help would show.
+    option->check(CheckSigned);
+  }
+  return Option(option);
 }
 
 Option Command::AddTextOption(const std::string& name,

@@ -39,7 +39,7 @@ int OwnerOfFact(absl::string_view key) {
   const absl::string_view kind = key.substr(0, slash);
   key.remove_prefix(slash + 1);
   if (absl::SimpleAtoi(key, &number)) return number;
-  if (kind != "memory") return -1;
+  if (kind != "memory" && kind != "nccl") return -1;
   const size_t begin = key.rfind(':');
   const size_t end = key.find_first_of(",#", begin == absl::string_view::npos ? 0 : begin);
   if (begin == absl::string_view::npos || end == absl::string_view::npos) return -1;

@@ -65,7 +65,8 @@ inline constexpr char kMissingRanks[] = "missing ranks";
 std::string RankFact(int rank);
 // Returns the rank that a fact is about, which alone may publish it; -1 for others. Facts of a rank
 // are KIND/RANK: `JobFabric` publishes its address, `rank/1`, a GPU its place, `device/1`. And the
-// first rank of a group publishes where it hands over its memory, `memory/NAME:1,4,5#0`.
+// first rank of a group publishes where it hands over its memory, `memory/NAME:1,4,5#0`, and by
+// what id of NCCL the group meets, `nccl/NAME:1,4,5#0`.
 int OwnerOfFact(absl::string_view key);
 
 // One message.

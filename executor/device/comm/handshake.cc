@@ -1,11 +1,8 @@
 #include "executor/device/comm/handshake.h"
 
-#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/kdf.h>
-#include <openssl/params.h>
 #include <openssl/rand.h>
 
 #include <array>
@@ -48,6 +45,19 @@ std::string Transcript(const std::string& use, const Handshake& handshake) {
   return text;
 }
 
+// Returns HMAC-SHA256.
+std::string HmacOf(absl::string_view key, absl::string_view text) {
+  // Not null, which would mean no key at all.
+  std::string copy(key);
+  Digest digest;
+  unsigned int size = 0;
+  PARPLAN_CHECK(HMAC(EVP_sha256(), copy.data(), static_cast<int>(copy.size()),
+                     reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                     digest.data(), &size) != nullptr);
+  OPENSSL_cleanse(copy.data(), copy.size());
+  return TextOf(digest, size);
+}
+
 }  // namespace
 
 std::string DigestOf(absl::string_view text) {
@@ -59,16 +69,8 @@ std::string DigestOf(absl::string_view text) {
 }
 
 std::string MakeProof(HandshakeSide side, const Handshake& handshake, absl::string_view token) {
-  const std::string text =
-      Transcript(side == HandshakeSide::kCaller ? "caller" : "listener", handshake);
-  // Not null, which would mean no key at all.
-  const std::string key(token);
-  Digest digest;
-  unsigned int size = 0;
-  PARPLAN_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-                     reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-                     digest.data(), &size) != nullptr);
-  return TextOf(digest, size);
+  return HmacOf(token,
+                Transcript(side == HandshakeSide::kCaller ? "caller" : "listener", handshake));
 }
 
 bool IsProof(absl::string_view proof, HandshakeSide side, const Handshake& handshake,
@@ -79,23 +81,13 @@ bool IsProof(absl::string_view proof, HandshakeSide side, const Handshake& hands
 }
 
 std::string TlsKeyOf(const Handshake& handshake, absl::string_view token) {
-  std::string info = Transcript("parplan tls", handshake);
-  std::string secret(token);
-  std::string key(kTlsKeySize, '\0');
-  EVP_KDF* const algorithm = EVP_KDF_fetch(nullptr, OSSL_KDF_NAME_HKDF, nullptr);
-  EVP_KDF_CTX* const context = EVP_KDF_CTX_new(algorithm);
-  EVP_KDF_free(algorithm);
-  std::string digest = "SHA256";
-  const OSSL_PARAM parameters[] = {
-      OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.data(), 0),
-      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, secret.data(), secret.size()),
-      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info.data(), info.size()),
-      OSSL_PARAM_construct_end()};
-  const int is_done =
-      EVP_KDF_derive(context, reinterpret_cast<unsigned char*>(key.data()), key.size(), parameters);
-  EVP_KDF_CTX_free(context);
+  // HKDF (RFC 5869) without a salt, for a key of one block: extraction, and one round of expansion.
+  // OpenSSL's own HKDF refuses short tokens where it is set to FIPS 140.
+  static_assert(kTlsKeySize == kProofSize);
+  std::string secret = HmacOf(std::string(kProofSize, '\0'), token);
+  const std::string info = Transcript("parplan tls", handshake);
+  std::string key = HmacOf(secret, absl::StrCat(info, absl::string_view("\1", 1)));
   OPENSSL_cleanse(secret.data(), secret.size());
-  PARPLAN_CHECK(is_done == 1);
   return key;
 }
 

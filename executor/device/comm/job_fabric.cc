@@ -31,6 +31,10 @@ namespace {
 constexpr int kSpinsWithOwnCore = 2000;
 constexpr int kSpinsWithSharedCore = 50;
 
+// How long a rank tries to reach another before it looks whether the job has failed meanwhile:
+// enough for three addresses that swallow packets (socket.h).
+constexpr absl::Duration kConnectPatience = absl::Seconds(10);
+
 // Returns what a symbolic link says; nothing if it cannot be read.
 std::string LinkText(const char* path) {
   std::array<char, 128> text = {};
@@ -89,12 +93,13 @@ class JobFabric::Member : public CpuCommunicator {
 };
 
 absl::StatusOr<std::unique_ptr<JobFabric>> JobFabric::Join(JobFabricOptions options) {
+  const absl::Duration deadline = options.join_start.value_or(SteadyNow()) + options.join_timeout;
   PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Rendezvous> rendezvous,
                            Rendezvous::Join({.address = options.rendezvous,
                                              .token = options.token,
                                              .rank = options.rank,
                                              .world_size = options.world_size,
-                                             .patience = options.join_timeout,
+                                             .patience = deadline - SteadyNow(),
                                              .on_notice = options.on_notice}));
   const bool is_local = options.host == "127.0.0.1";
   PARPLAN_ASSIGN_OR_RETURN(Listener listener,
@@ -102,7 +107,7 @@ absl::StatusOr<std::unique_ptr<JobFabric>> JobFabric::Join(JobFabricOptions opti
   PARPLAN_ASSIGN_OR_RETURN(LocalListener local_listener, LocalListener::Open());
   std::unique_ptr<JobFabric> fabric(new JobFabric(std::move(options), std::move(rendezvous),
                                                   std::move(listener), std::move(local_listener)));
-  PARPLAN_RETURN_IF_ERROR(fabric->Introduce());
+  PARPLAN_RETURN_IF_ERROR(fabric->Introduce(deadline));
   return fabric;
 }
 
@@ -130,14 +135,14 @@ int JobFabric::AwaitedRank() {
   return oldest.has_value() ? oldest->rank : -1;
 }
 
-absl::Status JobFabric::Introduce() {
+absl::Status JobFabric::Introduce(absl::Duration deadline) {
   const std::string own = absl::StrCat(MachineName(), " ", options_.host, ":", listener_.port());
   PARPLAN_RETURN_IF_ERROR(rendezvous_->Set(RankFact(options_.rank), own));
   // After the address, so that a contradiction names the host of its rank.
   PARPLAN_RETURN_IF_ERROR(
       rendezvous_->Set(kTlsLinksFact, absl::StrCat(static_cast<int>(options_.tls_links))));
   for (int rank = 0; rank < options_.world_size; ++rank) {
-    absl::StatusOr<std::string> other = rendezvous_->Get(RankFact(rank), options_.join_timeout);
+    absl::StatusOr<std::string> other = rendezvous_->Get(RankFact(rank), deadline - SteadyNow());
     if (absl::IsDeadlineExceeded(other.status())) {
       // Those that still wait hear the reason.
       rendezvous_->Abort(std::string(other.status().message()));
@@ -260,7 +265,16 @@ absl::StatusOr<Socket> JobFabric::Visit(
     const std::string& name, int rank, absl::Duration deadline,
     const std::function<absl::StatusOr<Socket>(absl::Duration deadline)>& connect) {
   while (true) {
-    PARPLAN_ASSIGN_OR_RETURN(Socket socket, connect(deadline));
+    PARPLAN_RETURN_IF_ERROR(Health());
+    const absl::Duration limit = std::min(deadline, SteadyNow() + kConnectPatience);
+    absl::StatusOr<Socket> connected = connect(limit);
+    // Tried to the limit, and not at all if it came back before.
+    if (absl::IsUnavailable(connected.status()) && limit < deadline &&
+        SteadyNow() + kSocketPause >= limit) {
+      continue;
+    }
+    PARPLAN_RETURN_IF_ERROR(connected.status());
+    Socket socket = *std::move(connected);
     Handshake handshake = {.purpose = kRanksPurpose,
                            .caller = options_.rank,
                            .listener = rank,

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -66,9 +67,11 @@ struct JobFabricOptions {
   TransportKind transport = TransportKind::kAutomatic;
   // The same for all ranks; a rank with another value ends the job.
   TlsLinks tls_links = TlsLinks::kBetweenNodes;
-  // Limit for each wait for another rank while joining, and for making a group: ranks may start
-  // that far apart.
+  // Limit for joining the job, and for making a group: ranks may start that far apart.
   absl::Duration join_timeout = absl::Minutes(2);
+  // When this rank began to wait for others, on SteadyNow(): `join_timeout` for joining counts from
+  // there on. From the call of `Join` on, if it is nothing.
+  std::optional<absl::Duration> join_start;
   // Limit on an operation of a communicator, from its start.
   absl::Duration operation_timeout = absl::Minutes(5);
   // How often a waiting rank polls before it sleeps. Below 0: 2000 times if the rank may use one
@@ -90,7 +93,8 @@ class JobFabric : public RankContext {
  public:
   // Waits until all ranks have joined. Collective: all ranks of the job call it. Returns the errors
   // of Rendezvous::Join, Set and Get (rendezvous.h); UNAVAILABLE if this rank cannot listen. If a
-  // rank does not come in time, this ends the job for all that came.
+  // rank does not come in time, `join_timeout` for all of them, this ends the job for all that
+  // came.
   static absl::StatusOr<std::unique_ptr<JobFabric>> Join(JobFabricOptions options);
   // REQUIRES, unchecked: its communicators are gone.
   ~JobFabric() override;
@@ -132,7 +136,7 @@ class JobFabric : public RankContext {
 
   JobFabric(JobFabricOptions options, std::unique_ptr<Rendezvous> rendezvous, Listener listener,
             LocalListener local_listener);
-  absl::Status Introduce();
+  absl::Status Introduce(absl::Duration deadline);
   // Returns whether the connection between this rank and `rank` for `name` has TLS. `rank` may be
   // none of the job.
   bool WantsTls(int rank, const std::string& name) const;

@@ -84,6 +84,8 @@ class RendezvousServer {
     // Set once it has said who it is, which it has then to prove. TLS follows the proof.
     std::optional<Handshake> handshake;
     int rank = -1;
+    // Whether TLS has read more from the connection than was heard yet.
+    bool has_more = false;
     bool said_goodbye = false;
     bool is_gone = false;
 

@@ -29,18 +29,53 @@ constexpr size_t kMaxPieceSize = size_t{4} * SSL3_RT_MAX_PLAIN_LENGTH;
 // Bytes that one read from the kernel asks for. OpenSSL would ask for each header and each body.
 constexpr size_t kReadSize = 64 << 10;
 
+std::string ReasonOf(unsigned long error) {
+  const char* const text = ERR_reason_error_string(error);
+  return text == nullptr ? "no reason" : text;
+}
+
+// Returns whether the error says that this side's settings leave it nothing to offer.
+bool IsOfOwnSettings(unsigned long error) {
+  if (ERR_GET_LIB(error) != ERR_LIB_SSL) return false;
+  switch (ERR_GET_REASON(error)) {
+    case SSL_R_LIBRARY_HAS_NO_CIPHERS:
+    case SSL_R_NO_CIPHERS_AVAILABLE:
+    case SSL_R_NO_PROTOCOLS_AVAILABLE:
+    case SSL_R_NO_SUITABLE_GROUPS:
+    case SSL_R_NO_SUITABLE_KEY_SHARE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+absl::Status NotKept() {
+  return absl::DataLossError("the other side does not keep to the protocol of TLS");
+}
+
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
-// Returns the settings of one side, which all sessions share; null if there is no memory.
-SSL_CTX* MakeContext(TlsSide side) {
+// Returns the settings of one side, which all sessions share. All that matters is set here,
+// whatever the configuration of OpenSSL on this system says. The error is that of
+// `TlsSession::Start`.
+absl::StatusOr<SSL_CTX*> MakeContext(TlsSide side) {
   SSL_CTX* const context =
       SSL_CTX_new(side == TlsSide::kClient ? TLS_client_method() : TLS_server_method());
-  if (context == nullptr) return nullptr;
-  const bool is_set = SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
+  if (context == nullptr) return StatusOfTlsError(ERR_peek_error());
+  // A provider for FIPS 140 may lack X25519. The two sides need not have the same.
+  const bool is_set = SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION) == 1 &&
+                      SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
                       SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") == 1 &&
-                      SSL_CTX_set1_groups_list(context, "X25519") == 1 &&
+                      (SSL_CTX_set1_groups_list(context, "X25519:P-256") == 1 ||
+                       SSL_CTX_set1_groups_list(context, "P-256") == 1) &&
                       SSL_CTX_set_num_tickets(context, 0) == 1;
-  PARPLAN_CHECK(is_set);
+  if (!is_set) {
+    const unsigned long error = ERR_peek_last_error();
+    SSL_CTX_free(context);
+    return absl::InternalError(absl::StrCat(
+        "OpenSSL on this system lacks TLS 1.3 with TLS_AES_128_GCM_SHA256 and X25519 or P-256 (",
+        ReasonOf(error), ")"));
+  }
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(context, 1);
@@ -50,9 +85,9 @@ SSL_CTX* MakeContext(TlsSide side) {
   return context;
 }
 
-SSL_CTX* ContextOf(TlsSide side) {
-  static SSL_CTX* const client = MakeContext(TlsSide::kClient);
-  static SSL_CTX* const server = MakeContext(TlsSide::kServer);
+const absl::StatusOr<SSL_CTX*>& ContextOf(TlsSide side) {
+  static const absl::StatusOr<SSL_CTX*> client = MakeContext(TlsSide::kClient);
+  static const absl::StatusOr<SSL_CTX*> server = MakeContext(TlsSide::kServer);
   return side == TlsSide::kClient ? client : server;
 }
 
@@ -165,8 +200,8 @@ absl::StatusOr<std::unique_ptr<TlsSession>> TlsSession::Start(TlsSide side, int 
   const OpensslErrorScope errors;
   std::unique_ptr<TlsSession> session(
       new TlsSession(descriptor, key, std::move(arrived), records_per_key));
-  SSL_CTX* const context = ContextOf(side);
-  if (context != nullptr) session->ssl_.reset(SSL_new(context));
+  PARPLAN_ASSIGN_OR_RETURN(SSL_CTX* const context, ContextOf(side));
+  session->ssl_.reset(SSL_new(context));
   BIO* const bio = session->ssl_ == nullptr ? nullptr : BIO_new(Method());
   if (bio == nullptr)
     return absl::UnavailableError("there is no memory for an encrypted connection");
@@ -210,8 +245,11 @@ absl::Status TlsSession::FailureLocked(int result) {
 }
 
 absl::Status StatusOfTlsError(unsigned long error) {
-  const char* const text = ERR_reason_error_string(error);
-  const std::string suffix = absl::StrCat(" (TLS: ", text == nullptr ? "no reason" : text, ")");
+  const std::string suffix = absl::StrCat(" (TLS: ", ReasonOf(error), ")");
+  if (IsOfOwnSettings(error)) {
+    return absl::InternalError(absl::StrCat(
+        "the settings of OpenSSL on this system allow no connection between ranks", suffix));
+  }
   if (ERR_COMMON_ERROR(error)) {
     if (ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE) {
       return absl::UnavailableError(
@@ -281,15 +319,19 @@ absl::StatusOr<int64_t> TlsSession::Send(absl::string_view data) {
   const OpensslErrorScope errors;
   if (uncounted_ == 0 && !data.empty()) {
     const absl::string_view piece = data.substr(0, kMaxPieceSize);
+    // Neither is possible while the other side has said a part of a message about the connection,
+    // which an honest one says at once.
     if (record_count_ >= records_per_key_) {
-      PARPLAN_CHECK(SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1);
+      if (SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) {
+        return FailLocked(NotKept());
+      }
       record_count_ = 0;
     }
     // Takes all, since bytes for the kernel wait in `unsent_`.
     const int result = SSL_write(ssl_.get(), piece.data(), static_cast<int>(piece.size()));
     if (result <= 0) {
       PARPLAN_RETURN_IF_ERROR(FailureLocked(result));
-      return 0;
+      return FailLocked(NotKept());
     }
     uncounted_ = result;
     record_count_ += (result + SSL3_RT_MAX_PLAIN_LENGTH - 1) / SSL3_RT_MAX_PLAIN_LENGTH;

@@ -25,14 +25,15 @@ enum class TlsSide { kClient, kServer };
 inline constexpr size_t kTlsKeySize = 32;
 
 // One end of a TLS 1.3 connection over a socket. TLS_AES_128_GCM_SHA256 with the key as an external
-// PSK and X25519, so that who learns the key later reads nothing that was recorded; neither tickets
-// nor early data. No method waits. Any thread may call each, two at the same time in any order.
+// PSK and X25519, or P-256 where a side lacks it, so that who learns the key later reads nothing
+// that was recorded; neither tickets nor early data. No method waits. Any thread may call each, two
+// at the same time in any order.
 //
 // Errors of all methods: UNAVAILABLE if the other side is gone, or there is no memory; DATA_LOSS if
-// what arrived is not what the other side has sent, or it says so of what it received; INTERNAL for
-// an error of OpenSSL itself. They stay.
-// The session must then be destroyed with the connection; but after an error of `Send` what has
-// arrived before can still be received.
+// what arrived is not what the other side has sent, or it says so of what it received, or breaks
+// off a message of TLS; INTERNAL for an error of OpenSSL itself, or if its settings on this system
+// allow no such connection. They stay. The session must then be destroyed with the connection; but
+// after an error of `Send` what has arrived before can still be received.
 class TlsSession {
  public:
   // Records that one key encrypts; then both sides go on with the next. At most 2^24.5 are safe for
@@ -41,7 +42,8 @@ class TlsSession {
 
   // Starts a session on the connected socket `descriptor`, which stays the caller's and must live
   // as long. `arrived`: bytes that were read from it before and belong to TLS. UNAVAILABLE if there
-  // is no memory. REQUIRES, aborts otherwise: `key` has kTlsKeySize bytes.
+  // is no memory, INTERNAL if OpenSSL lacks what it needs. REQUIRES, aborts otherwise: `key` has
+  // kTlsKeySize bytes.
   static absl::StatusOr<std::unique_ptr<TlsSession>> Start(
       TlsSide side, int descriptor, absl::string_view key, std::string arrived = "",
       int64_t records_per_key = kRecordsPerKey);

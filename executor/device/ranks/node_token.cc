@@ -5,7 +5,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <array>
 #include <functional>
@@ -16,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
+#include "base/system/start_thread.h"
 #include "executor/device/comm/handshake.h"
 #include "executor/device/comm/steady_clock.h"
 
@@ -28,11 +28,12 @@ constexpr size_t kDigitCount = 2 * kTokenSize;
 // Limit for rank 0 to say the token once it has accepted: it has nothing else to do.
 constexpr absl::Duration kWordPatience = absl::Seconds(5);
 
-// Returns the name of the socket: of a user, a job and a rendezvous, since one user may run several
-// jobs of one id.
+// Returns the name of the socket: of a job and a rendezvous, since one user may run several jobs of
+// one id. Not of the user: ranks in two user namespaces may be one user under two numbers. Two jobs
+// cannot serve one rendezvous, whoever runs them.
 std::string SocketName(const RankEnvironment& self) {
   const std::string digest = DigestOf(absl::StrCat(self.job, " at ", self.rendezvous));
-  return absl::StrCat("parplan-job/", ::geteuid(), "/",
+  return absl::StrCat("parplan-job/",
                       absl::BytesToHexString(absl::string_view(digest).substr(0, kTokenSize)));
 }
 
@@ -110,20 +111,25 @@ absl::StatusOr<std::unique_ptr<NodeToken>> NodeToken::Agree(
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return absl::UnavailableError(DescribeErrno(errno, "socketpair"));
   }
-  return std::unique_ptr<NodeToken>(
+  std::unique_ptr<NodeToken> token(
       new NodeToken(*std::move(listener), self.token, Socket(ends[0]), Socket(ends[1])));
+  token->thread_ = StartThread([made = token.get()] { made->HandOut(); });
+  if (!token->thread_.joinable()) {
+    return absl::UnavailableError("the system has no thread to hand the token of a job out");
+  }
+  return token;
 }
 
 NodeToken::NodeToken(LocalListener listener, std::string token, Socket wake_in, Socket wake_out)
     : listener_(std::move(listener)),
       token_(std::move(token)),
       wake_in_(std::move(wake_in)),
-      wake_out_(std::move(wake_out)),
-      thread_([this] { HandOut(); }) {}
+      wake_out_(std::move(wake_out)) {}
 
 NodeToken::~NodeToken() {
-  wake_in_.Close();
-  thread_.join();
+  // Ends the connection also where a child that runs no program of its own has a copy of this end.
+  wake_in_.Shutdown();
+  if (thread_.joinable()) thread_.join();
 }
 
 void NodeToken::HandOut() {

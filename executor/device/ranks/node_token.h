@@ -20,8 +20,8 @@ namespace parplan {
 absl::StatusOr<std::string> MakeToken();
 
 // A random token that rank 0 makes and hands to the other ranks, over a Unix socket whose both ends
-// are processes of one user. Its name follows from user, job and rendezvous, so other users can
-// know it: whoever of them takes it first keeps the job from starting, and learns nothing.
+// are processes of one user. Its name follows from job and rendezvous, so other users can know it:
+// whoever of them takes it first keeps the job from starting, and learns nothing.
 class NodeToken {
  public:
   // Sets `self.token` where it is empty and the ranks are on one node, the same on each. Rank 0

@@ -66,6 +66,18 @@ TEST(ReadJsonText, ChangesOfOneBitInAMemberNameNeverHideARepetition) {
   }
 }
 
+// The parser ends at such a byte, and a signature, say, would not cover what follows.
+TEST(ReadJsonText, RefusesAByteOfValueZeroAnywhere) {
+  using namespace std::string_literals;
+  for (const std::string& text :
+       {"{}\0"s, "{}\n\0{\"a\": 1}"s, "\0{}"s, "[1\0]"s, "[\"a\0b\"]"s, "\0"s}) {
+    EXPECT_THAT(ReadJsonText(text, "f"), IsRefused("not JSON"));
+  }
+  EXPECT_THAT(ReadJsonText("{}\n\0x"s, "f"),
+              IsRefused("f:2: not JSON: has a byte of value 0, byte 4"));
+  EXPECT_OK(ReadJsonText("[\"\\u0000\"]", "f"));
+}
+
 TEST(ReadJsonText, NamesTheLimitThatATextGoesBeyond) {
   EXPECT_THAT(ReadJsonText("[1, 2]", "f", {.max_bytes = 5}), IsRefused("longer than 5 bytes"));
   EXPECT_OK(ReadJsonText("[1, 2]", "f", {.max_bytes = 6}));

@@ -102,6 +102,33 @@ TEST_F(ReportServiceTest, SaysWhoListsExecutions) {
   EXPECT_THAT(status.error_message(), testing::HasSubstr("ask the server"));
 }
 
+// As at a server, where it runs again with the next window.
+TEST_F(ReportServiceTest, TakesWindowsOfAnAbandonedExecution) {
+  v1::FailExecutionRequest abandon;
+  abandon.set_name(name_);
+  abandon.set_reason("no report");
+  abandon.set_abandoned(true);
+  v1::Execution execution;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub_->FailExecution(&context, abandon, &execution).ok());
+  }
+  EXPECT_EQ(execution.state(), v1::Execution::RUNNING);
+  EXPECT_TRUE(Report({{name_, Windows({0})[0]}}).ok());
+  EXPECT_EQ(KeptCount(), 1);
+  v1::CompleteExecutionRequest complete;
+  complete.set_name(name_);
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub_->CompleteExecution(&context, complete, &execution).ok());
+  }
+  EXPECT_EQ(execution.state(), v1::Execution::SUCCEEDED);
+  abandon.set_name("clusters/lab/plans/none/executions/none");
+  grpc::ClientContext context;
+  EXPECT_EQ(stub_->FailExecution(&context, abandon, &execution).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+}
+
 TEST_F(ReportServiceTest, KeepsWindowsAndShowsThemToTheObserver) {
   const std::vector<v1::MeasuredWindow> windows = Windows({0, 10});
   // Only the first message must name the execution.

@@ -32,5 +32,35 @@ TEST(ParseFlags, TimesAndRatesAreFiniteAndAboveZero) {
   }
 }
 
+// Returns the status to exit with, and expects the flag in an error.
+int ParseNamed(const std::string& flag, const std::string& value, ExecFlags& flags) {
+  std::vector<std::string> words = {"parplan-exec", "--plan", "p",  "--trust", "t", "--model", "m",
+                                    "--topology",   "c",      flag, value};
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  testing::internal::CaptureStderr();
+  const int exit_code = ParseFlags(static_cast<int>(arguments.size()), arguments.data(), flags);
+  const std::string error = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(exit_code == -1, error.find(flag) == std::string::npos) << error;
+  return exit_code;
+}
+
+TEST(ParseFlags, EmptyTextsAreRefused) {
+  for (const char* const flag : {"--job", "--node", "--results", "--server", "--ca", "--text"}) {
+    ExecFlags flags;
+    EXPECT_EQ(ParseNamed(flag, "", flags), 2) << flag;
+  }
+}
+
+TEST(ParseFlags, ASeedHasSixtyFourBits) {
+  ExecFlags flags;
+  EXPECT_EQ(ParseNamed("--seed", "18446744073709551615", flags), -1);
+  EXPECT_EQ(flags.seed, 18446744073709551615u);
+  for (const char* const wrong :
+       {"18446744073709551616", "99999999999999999999999", "-1", "0x10000000000000000", "x"}) {
+    EXPECT_EQ(ParseNamed("--seed", wrong, flags), 2) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace parplan

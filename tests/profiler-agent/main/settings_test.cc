@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <string>
@@ -141,6 +143,39 @@ TEST(ReadSettings, RefusesUnknownNamesInTheFile) {
   const std::string path = MakeTestFolder() + "/agent.toml";
   std::ofstream(path) << "clutser = \"lab\"\n";
   ExpectRefused({"--config", path}, "clutser");
+}
+
+// What is read in part, or waited for without an end, must not start an agent.
+TEST(ReadSettings, RefusesAFileThatIsNoConfiguration) {
+  const std::string folder = MakeTestFolder();
+  const std::string path = folder + "/agent.toml";
+  const auto expect_refused = [&path](const std::string& text, const std::string& part) {
+    std::ofstream(path, std::ios::trunc) << text;
+    ExpectRefused({"--config", path}, part);
+  };
+  expect_refused(std::string("cluster = \"a\"\n\0ranks = 4\n", 25), "no text in UTF-8");
+  expect_refused("cluster = \"\xff\"\n", "no text in UTF-8");
+  expect_refused("cluster = \"a\"\ncluster = \"b\"\n", "`cluster` more than one value");
+  expect_refused("cluster = \"a\"\nnode = \"n\"\ncluster = \"a\"\n", "`cluster` more than");
+  expect_refused("cluster = [\"a\", \"b\"]\n", "`cluster` more than one value");
+  expect_refused("cluster = \"\"\n", "must not be empty");
+  expect_refused(std::string(11 << 20, '#'), "more than");
+  EXPECT_EQ(Accepted({}).daemon.request.rank_count, 0);
+  std::ofstream(path, std::ios::trunc) << "model = [\"a\", \"b\"]\n";
+  EXPECT_THAT(Accepted({"--config", path}).model_paths, ElementsAre("a", "b"));
+  ExpectRefused({"--config", folder}, folder);
+  const std::string pipe = folder + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  ExpectRefused({"--config", pipe}, "pipe");
+  const std::string loop = folder + "/loop";
+  ASSERT_EQ(::symlink(loop.c_str(), loop.c_str()), 0);
+  ExpectRefused({"--config", loop}, "loop");
+}
+
+TEST(ReadSettings, RefusesEmptyTexts) {
+  for (const char* const flag : {"--server", "--cluster", "--spool-dir", "--node", "--host"}) {
+    ExpectRefused({flag, ""}, "must not be empty");
+  }
 }
 
 TEST(ReadSettings, RefusesFlagsThatDoNotGoTogether) {

@@ -294,6 +294,33 @@ TEST_F(KeyStoreTest, RevokingTheOnlyKeyMakesTheWaitingOrANewOneSign) {
   EXPECT_THAT(SigningKeyIds(store, start_), ElementsAre(waiting));
 }
 
+// Else a key that leaked would go on to sign, with "wait until retired ones are dropped".
+TEST_F(KeyStoreTest, AKeyOfAFullBundleCanBeRevoked) {
+  KeyStore store = MustOpen(start_);
+  std::vector<std::string> revoked;
+  const auto revoke = [&] {
+    revoked.push_back(SigningKeyIds(store, start_)[0]);
+    return store.Revoke(revoked.back(), start_);
+  };
+  while (revoked.size() + 1 < TrustBundle::kMaxKeyCount) ASSERT_OK(revoke());
+  const v1::SignedPlan forged = SignWith(store, start_);
+  ASSERT_THAT(BundleOnDisk().keys(), SizeIs(TrustBundle::kMaxKeyCount));
+  for (int k = 0; k < 2; ++k) {
+    ASSERT_OK(revoke());
+    ASSERT_THAT(SigningKeyIds(store, start_), SizeIs(1));
+    EXPECT_NE(SigningKeyIds(store, start_)[0], revoked.back());
+  }
+  const TrustBundle bundle = BundleOnDisk();
+  EXPECT_THAT(PlanVerifier(bundle).Verify(forged, ItsAudience(), start_),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_THAT(bundle.keys(), SizeIs(TrustBundle::kMaxKeyCount));
+  // The oldest made room.
+  for (size_t k = 0; k < revoked.size(); ++k) {
+    EXPECT_EQ(bundle.Find(revoked[k]) == nullptr, k < 2) << k;
+  }
+  EXPECT_THAT(SigningKeyIds(MustOpen(start_), start_), SizeIs(1));
+}
+
 TEST_F(KeyStoreTest, RevokesOnlyAKeyThatIsNamedWell) {
   KeyStore store = MustOpen(start_);
   const std::string key_id = store.List(start_)[0].key_id;

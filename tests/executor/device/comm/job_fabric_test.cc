@@ -5,10 +5,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -35,18 +38,21 @@ using testing::HasSubstr;
 // A job of two, whose rank 1 makes a group with rank 0, which is the test.
 class GroupWithImpostor {
  public:
-  explicit GroupWithImpostor(TransportKind transport) {
+  explicit GroupWithImpostor(TransportKind transport,
+                             absl::Duration join_timeout = absl::Minutes(2)) {
     absl::StatusOr<std::unique_ptr<RendezvousServer>> server =
         RendezvousServer::Start({.token = "secret", .world_size = 2});
     EXPECT_OK(server);
     server_ = *std::move(server);
     rank_ = std::make_unique<RawRank>(*server_, 0, 2);
-    other_ = std::thread([this, transport] {
+    other_ = std::thread([this, transport, join_timeout] {
       const auto fabric = JobFabric::Join({.rendezvous = server_->address(),
                                            .token = "secret",
                                            .rank = 1,
                                            .world_size = 2,
-                                           .transport = transport});
+                                           .transport = transport,
+                                           .join_timeout = join_timeout});
+      joined_.set_value();
       ASSERT_OK(fabric);
       status_ = (*fabric)->MakeGroup("data", {0, 1}).status();
     });
@@ -65,6 +71,11 @@ class GroupWithImpostor {
                   .value = absl::StrCat(machine_, " ", address)});
     rank_->Write({.kind = FrameKind::kSet, .key = "memory/data:0,1#0", .value = memory});
   }
+  // Has rank 0 end the job once rank 1 makes the group.
+  void Abort(const std::string& why) {
+    joined_.get_future().wait();
+    rank_->Write({.kind = FrameKind::kAbort, .value = why});
+  }
   // Returns what became of the group at rank 1.
   absl::Status Result() {
     other_.join();
@@ -75,6 +86,7 @@ class GroupWithImpostor {
   std::unique_ptr<RendezvousServer> server_;
   std::unique_ptr<RawRank> rank_;
   std::string machine_;
+  std::promise<void> joined_;
   std::thread other_;
   absl::Status status_;
 };
@@ -170,6 +182,55 @@ TEST(JobFabric, ARankSaysItsTokenToNobody) {
 }
 
 // The other rank may have to drop it for those of many strangers.
+// Fills the queue of a listener, so that the next connection is never made. Returns both ends.
+std::vector<Socket> FillQueue(std::string& address) {
+  std::vector<Socket> sockets;
+  sockets.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in own = {};
+  own.sin_family = AF_INET;
+  own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(own);
+  auto* const name = reinterpret_cast<sockaddr*>(&own);
+  EXPECT_EQ(::bind(sockets[0].descriptor(), name, size), 0);
+  EXPECT_EQ(::listen(sockets[0].descriptor(), 0), 0);
+  EXPECT_EQ(::getsockname(sockets[0].descriptor(), name, &size), 0);
+  address = absl::StrCat("127.0.0.1:", ntohs(own.sin_port));
+  bool is_through = true;
+  while (is_through) {
+    sockets.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    (void)::connect(sockets.back().descriptor(), name, size);
+    pollfd interest = {.fd = sockets.back().descriptor(), .events = POLLOUT, .revents = 0};
+    is_through = ::poll(&interest, 1, /*timeout=*/200) == 1;
+  }
+  return sockets;
+}
+
+// Else a rank would try for 2 minutes to reach one that is cut off from it alone.
+TEST(JobFabric, AJobThatHasFailedEndsTheTriesToReachARank) {
+  std::string address;
+  const std::vector<Socket> queue = FillQueue(address);
+  GroupWithImpostor group(TransportKind::kTcp, /*join_timeout=*/absl::Hours(24));
+  group.Publish(address, "");
+  group.Abort("the disk is full");
+  EXPECT_THAT(group.Result(), StatusIs(absl::StatusCode::kAborted, HasSubstr("disk is full")));
+}
+
+// It waited for the token of the job before, say; else limits would add up.
+TEST(JobFabric, AWaitBeforeTheJobCountsForItsLimit) {
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<RendezvousServer> server,
+                       RendezvousServer::Start({.token = "secret", .world_size = 2}));
+  const absl::Duration patience = absl::Hours(24);
+  EXPECT_THAT(JobFabric::Join({.rendezvous = server->address(),
+                               .token = "secret",
+                               .rank = 1,
+                               .world_size = 2,
+                               .join_timeout = patience,
+                               .join_start = SteadyNow() - patience + absl::Milliseconds(500)})
+                  .status(),
+              StatusIs(testing::AnyOf(absl::StatusCode::kDeadlineExceeded,
+                                      absl::StatusCode::kUnavailable)));
+}
+
 TEST(JobFabric, ARankThatIsDroppedComesAgain) {
   ASSERT_OK_AND_ASSIGN(const Listener listener, Listener::Open("127.0.0.1", 0));
   GroupWithImpostor group(TransportKind::kTcp);

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -77,8 +78,9 @@ TEST(RendezvousServer, NamesTheRankThatDoesNotAnswerToAll) {
 
 // Else the first rank to speak could name the address, or the memory, of another.
 TEST(RendezvousServer, AFactIsPublishedByTheRankThatItIsAbout) {
-  for (const char* const fact : {"rank/1", "device/1", "has ended/1", "memory/data:1,2#0",
-                                 "memory/alone:1#3", "memory/a:b:1,2#0"}) {
+  for (const char* const fact :
+       {"rank/1", "device/1", "has ended/1", "memory/data:1,2#0", "memory/alone:1#3",
+        "memory/a:b:1,2#0", "nccl/data:1,2#0", "nccl/a:b:1,2#1"}) {
     const std::unique_ptr<RendezvousServer> server = ServerOf(3);
     const RawRank owner(*server, 1, 3);
     const RawRank other(*server, 2, 3);
@@ -92,6 +94,26 @@ TEST(RendezvousServer, AFactIsPublishedByTheRankThatItIsAbout) {
     EXPECT_EQ(told.kind, FrameKind::kFailure);
     EXPECT_THAT(told.value, AllOf(HasSubstr("rank 2"), HasSubstr(fact), HasSubstr("rank 1's")));
   }
+}
+
+// A rank that says more than is heard keeps the server from nobody, and all that it says is heard.
+TEST(RendezvousServer, ARankThatTalksWithoutAnEndIsHeardInTurns) {
+  const std::unique_ptr<RendezvousServer> server = ServerOf(2);
+  const RawRank talker(*server, 0, 2);
+  const RawRank other(*server, 1, 2);
+  std::atomic<bool> is_over = false;
+  std::thread talk([&] {
+    std::string words;
+    for (int k = 0; k < 1000; ++k) {
+      words += std::string("\14\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", kFrameHeaderSize);
+    }
+    static_assert(static_cast<int>(FrameKind::kWaits) == 014);
+    while (!is_over) EXPECT_OK(talker.socket.WriteAll(words, SteadyNow() + kLong));
+  });
+  for (int round = 0; round < 20; ++round) other.Meet();
+  is_over = true;
+  talk.join();
+  talker.Meet();
 }
 
 // Reads the answer to what `stranger` sent: the kind, and the text of a refusal.

@@ -5,12 +5,16 @@
 #include <gtest/gtest.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,7 +23,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "executor/device/comm/socket.h"
 #include "executor/device/comm/steady_clock.h"
@@ -391,6 +397,119 @@ TEST(TlsSession, AnErrorThatFollowsBytesIsPending) {
   EXPECT_TRUE(pair.server().has_pending());
   EXPECT_THAT(pair.server().Receive(bytes.data(), bytes.size()),
               StatusIs(absl::StatusCode::kDataLoss));
+}
+
+// Returns a secret that TLS derives from another (RFC 8446, section 7.1).
+std::string ExpandLabel(const std::string& secret, const std::string& label, size_t size) {
+  std::string info = {'\0', static_cast<char>(size), static_cast<char>(label.size() + 6)};
+  info += "tls13 " + label + std::string(1, '\0');
+  std::string text = info + "\1";
+  std::array<unsigned char, EVP_MAX_MD_SIZE> block;
+  unsigned int block_size = 0;
+  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+       reinterpret_cast<const unsigned char*>(text.data()), text.size(), block.data(), &block_size);
+  return std::string(reinterpret_cast<const char*>(block.data()), size);
+}
+
+// Returns the first record with a part of a message about the connection, as only somebody who
+// knows the secret of the client can make it.
+std::string PartOfAMessage(const std::string& client_secret) {
+  const std::string key = ExpandLabel(client_secret, "key", 16);
+  const std::string nonce = ExpandLabel(client_secret, "iv", 12);
+  // The first four bytes of a KeyUpdate of five, and the type of all such messages.
+  const std::string text("\x18\0\0\1\x16", 5);
+  std::string record("\x17\3\3\0\x15", 5);
+  std::array<unsigned char, 5> sealed;
+  std::array<unsigned char, 16> tag;
+  int size = 0;
+  const auto bytes = [](const std::string& each) {
+    return reinterpret_cast<const unsigned char*>(each.data());
+  };
+  EVP_CIPHER_CTX* const context = EVP_CIPHER_CTX_new();
+  EVP_EncryptInit_ex(context, EVP_aes_128_gcm(), nullptr, bytes(key), bytes(nonce));
+  EVP_EncryptUpdate(context, nullptr, &size, bytes(record), 5);
+  EVP_EncryptUpdate(context, sealed.data(), &size, bytes(text), 5);
+  EVP_EncryptFinal_ex(context, sealed.data() + size, &size);
+  EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_GET_TAG, 16, tag.data());
+  EVP_CIPHER_CTX_free(context);
+  record.append(reinterpret_cast<const char*>(sealed.data()), sealed.size());
+  record.append(reinterpret_cast<const char*>(tag.data()), tag.size());
+  return record;
+}
+
+// A rank may do so; the other must neither abort nor wait for the rest without a pause.
+TEST(TlsSession, APartOfAMessageAboutTheConnectionEndsIt) {
+  for (const int64_t records_per_key : {int64_t{0}, TlsSession::kRecordsPerKey}) {
+    auto [ours, theirs] = SocketPair();
+    ASSERT_OK_AND_ASSIGN(
+        const std::unique_ptr<TlsSession> server,
+        TlsSession::Start(TlsSide::kServer, ours.descriptor(), TlsKey(), "", records_per_key));
+    const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(
+        SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
+    ASSERT_EQ(SSL_CTX_set_ciphersuites(context.get(), "TLS_AES_128_GCM_SHA256"), 1);
+    const std::unique_ptr<SSL, decltype(&SSL_free)> client(SSL_new(context.get()), &SSL_free);
+    static std::string secret;
+    SSL_CTX_set_keylog_callback(context.get(), [](const SSL*, const char* line) {
+      const std::vector<std::string> words = absl::StrSplit(line, ' ');
+      if (words[0] == "CLIENT_TRAFFIC_SECRET_0") secret = absl::HexStringToBytes(words[2]);
+    });
+    SSL_set_psk_use_session_callback(
+        client.get(), [](SSL* ssl, const EVP_MD*, const unsigned char** name, size_t* name_size,
+                         SSL_SESSION** session) {
+          constexpr unsigned char kSuite[] = {0x13, 0x01};
+          *session = SSL_SESSION_new();
+          SSL_SESSION_set1_master_key(
+              *session, reinterpret_cast<const unsigned char*>(TlsKey().data()), TlsKey().size());
+          SSL_SESSION_set_cipher(*session, SSL_CIPHER_find(ssl, kSuite));
+          SSL_SESSION_set_protocol_version(*session, TLS1_3_VERSION);
+          *name = reinterpret_cast<const unsigned char*>("parplan tls 1");
+          *name_size = 13;
+          return 1;
+        });
+    ASSERT_EQ(::fcntl(theirs.descriptor(), F_SETFL, O_NONBLOCK), 0);
+    ASSERT_EQ(SSL_set_fd(client.get(), theirs.descriptor()), 1);
+    absl::StatusOr<bool> done = false;
+    for (int round = 0; round < 6 && done.ok() && !*done; ++round) {
+      (void)SSL_connect(client.get());
+      done = server->Handshake();
+    }
+    ASSERT_THAT(done, IsOkAndHolds(true));
+    ASSERT_OK(theirs.WriteAll(PartOfAMessage(secret), SteadyNow() + kLong));
+    char byte = 0;
+    EXPECT_THAT(server->Receive(&byte, 1), IsOkAndHolds(0));
+    EXPECT_THAT(server->Send("text"), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("protocol")));
+  }
+}
+
+// Ends the process with 0 if two ranks talk, else with 1 after the reason.
+void TalkAndExit() {
+  TlsPair pair;
+  const absl::Status shaken = pair.Shake();
+  const bool is_heard = shaken.ok() && pair.Say(0, "text").value_or("") == "text";
+  std::fprintf(stderr, "%s\n", shaken.ToString().c_str());
+  std::exit(is_heard ? 0 : 1);
+}
+
+// Each has a process of its own, since OpenSSL reads its configuration once.
+TEST(TlsSession, TheConfigurationOfOpensslEndsNoJob) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::string path = testing::TempDir() + "/openssl.cnf";
+  const auto configure = [&path](const std::string& settings) {
+    std::ofstream(path) << "openssl_conf = all\n[all]\nssl_conf = ssl\n[ssl]\n"
+                        << "system_default = system\n[system]\n"
+                        << settings << "\n";
+  };
+  ASSERT_EQ(::setenv("OPENSSL_CONF", path.c_str(), 1), 0);
+  for (const char* const harmless :
+       {"MaxProtocol = TLSv1.2", "MinProtocol = TLSv1.1", "Groups = P-384",
+        "Ciphersuites = TLS_CHACHA20_POLY1305_SHA256", "Options = ServerPreference"}) {
+    configure(harmless);
+    EXPECT_EXIT(TalkAndExit(), testing::ExitedWithCode(0), "OK") << harmless;
+  }
+  // The administrator wants 256 bits.
+  configure("CipherString = DEFAULT@SECLEVEL=5");
+  EXPECT_EXIT(TalkAndExit(), testing::ExitedWithCode(1), "INTERNAL: the settings of OpenSSL");
+  ASSERT_EQ(::unsetenv("OPENSSL_CONF"), 0);
 }
 
 TEST(TlsSession, OnlyWhatArrivedIsCalledAltered) {
