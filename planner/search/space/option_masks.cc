@@ -217,13 +217,20 @@ template <typename ChoiceOf>
 MaskList SplitByChoice(const OptionTable& table, MaskList masks, const WorkCounter& works,
                        const ChoiceOf& choice_of) {
   MaskList split;
+  if (masks.empty()) return split;
+  // [definition][option], asked once for all masks, which may be thousands.
+  std::vector<std::vector<std::optional<int>>> choice_of_option(masks.front().size());
+  for (size_t definition = 0; definition < choice_of_option.size(); ++definition) {
+    for (const StageOption& option : table.options(static_cast<int>(definition))) {
+      choice_of_option[definition].push_back(choice_of(option.strategy));
+    }
+  }
   for (OptionMask& mask : masks) {
     if (works && !works(kWorkOfMask)) return {};
     std::vector<int> choices;
     for (size_t definition = 0; definition < mask.size(); ++definition) {
-      const std::vector<StageOption>& options = table.options(static_cast<int>(definition));
       for (size_t index = 0; index < mask[definition].size(); ++index) {
-        const std::optional<int> choice = choice_of(options[index].strategy);
+        const std::optional<int> choice = choice_of_option[definition][index];
         if (mask[definition][index] && choice.has_value() &&
             std::find(choices.begin(), choices.end(), *choice) == choices.end()) {
           choices.push_back(*choice);
@@ -237,9 +244,8 @@ MaskList SplitByChoice(const OptionTable& table, MaskList masks, const WorkCount
     for (const int wanted : choices) {
       OptionMask part = mask;
       for (size_t definition = 0; definition < part.size(); ++definition) {
-        const std::vector<StageOption>& options = table.options(static_cast<int>(definition));
         for (size_t index = 0; index < part[definition].size(); ++index) {
-          if (choice_of(options[index].strategy).value_or(wanted) != wanted) {
+          if (choice_of_option[definition][index].value_or(wanted) != wanted) {
             part[definition][index] = 0;
           }
         }

@@ -1,6 +1,7 @@
 #include "planner/planners/exact/pipeline/layer_menus.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "planner/search/base/search_numbers.h"
 
@@ -48,9 +49,10 @@ LayerMenus::LayerMenus(const PipelineSetting& setting, const OptionMask& mask, S
       }
       if (!all.empty()) break;
     }
+    // An item comes after all that are nowhere worse, and after the first of equal ones.
     std::sort(all.begin(), all.end(), [](const LayerItem& a, const LayerItem& b) {
-      return a.forward_backward != b.forward_backward ? a.forward_backward < b.forward_backward
-                                                      : a.option < b.option;
+      return std::tie(a.forward_backward, a.sync, a.states, a.kept, a.option) <
+             std::tie(b.forward_backward, b.sync, b.states, b.kept, b.option);
     });
     for (const LayerItem& item : all) {
       const bool is_dominated =

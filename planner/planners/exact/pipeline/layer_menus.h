@@ -31,8 +31,7 @@ struct LayerItem {
 LayerItem ItemOf(const StageOption& option, int index);
 
 // The menus of a table under a mask: for each definition its items that no other dominates in the
-// two times and the two sizes. Of equal items the first option's is there; one that only an item of
-// the same `forward_backward` dominates may be there too.
+// two times and the two sizes. Of equal items only the first option's is there.
 class LayerMenus {
  public:
   // An empty `mask` allows every option. If `layout` is not negative, definitions that have options

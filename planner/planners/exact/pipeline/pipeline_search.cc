@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "planner/cost/predict_plan.h"
 #include "planner/planners/exact/pipeline/mask_floor.h"
@@ -102,25 +103,37 @@ class CandidatePlans {
   // Finds quick plans of one layout each, to have an incumbent: first a mix without search, then a
   // coarse search in which end layers may have any layout.
   void Dive(const OptionMask& mask) {
-    const int layout_count = setting_.table().layout_count();
-    for (int layout = 0; layout < layout_count && meter_.ShouldContinue(); ++layout) {
-      if (!LeavesTableThere(mask, layout)) continue;
-      const OptionMask part = OfOneLayout(setting_, mask, layout, /*frees_ends=*/false);
+    for (const OptionMask& part : PartsOfOneLayout(mask, /*frees_ends=*/false)) {
+      if (!meter_.ShouldContinue()) return;
       MaskSearch search(setting_, part, classes_, evaluator_, meter_);
       if (search.LowerBound(cutoff_) < cutoff_) search.TryMix(cutoff_, plans_);
       TakeMost();
     }
-    for (int layout = 0; layout < layout_count && meter_.ShouldContinue(); ++layout) {
-      if (!LeavesTableThere(mask, layout)) continue;
+    for (const OptionMask& part : PartsOfOneLayout(mask, /*frees_ends=*/true)) {
+      if (!meter_.ShouldContinue()) return;
       const SearchControl control = meter_.PartOf(kMaxDiveStates);
       SearchMeter meter(control);
-      const OptionMask part = OfOneLayout(setting_, mask, layout, /*frees_ends=*/true);
       MaskSearch search(setting_, part, classes_, evaluator_, meter);
       const double lower = search.LowerBound(cutoff_);
       if (lower < cutoff_) search.SearchCoarsely(lower, cutoff_, wanted_, plans_);
       meter_.Add(meter);
       TakeMost();
     }
+  }
+
+  // Returns the parts of a mask for all layouts, each once. A layout that no definition has leaves
+  // the whole mask, so where all transformer layers have one strategy most layouts have equal
+  // parts.
+  std::vector<OptionMask> PartsOfOneLayout(const OptionMask& mask, bool frees_ends) const {
+    std::vector<OptionMask> parts;
+    for (int layout = 0; layout < setting_.table().layout_count(); ++layout) {
+      if (!LeavesTableThere(mask, layout)) continue;
+      OptionMask part = OfOneLayout(setting_, mask, layout, frees_ends);
+      if (std::find(parts.begin(), parts.end(), part) == parts.end()) {
+        parts.push_back(std::move(part));
+      }
+    }
+    return parts;
   }
 
   // Returns whether the layers that hold a tied table have options next to which layers of `layout`

@@ -19,6 +19,8 @@
 #include "planner/planners/exact/interleaved/interleaved_relaxation.h"
 #include "planner/planners/exact/interleaved/interleaved_rounding.h"
 #include "planner/planners/exact/interleaved/interleaved_search.h"
+#include "planner/planners/exact/pipeline/layer_menus.h"
+#include "planner/planners/exact/pipeline/pipeline_setting.h"
 #include "planner/search/base/search_numbers.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/random_problem.h"
@@ -101,6 +103,44 @@ TEST(PricedSearch, BoundsAreBelowAndPlansNotBelowTheBest) {
   EXPECT_GE(plan_count, 100);
   EXPECT_GE(found_count, plan_count / 2);
   EXPECT_GE(close_count, plan_count / 3);
+}
+
+// A menu has an item that is nowhere worse than each option, and none that another is nowhere worse
+// than.
+TEST(LayerMenus, HaveTheOptionsThatNoOtherDominates) {
+  int item_count = 0;
+  int dropped_count = 0;
+  ForEachCandidate(20'000, 20'020, /*interleaved=*/false, [&](const Case& each) {
+    const PipelineSetting setting(each.space, each.costs, each.table, each.candidate,
+                                  each.problem.usable_memory());
+    const SearchControl control;
+    SearchMeter meter(control);
+    const LayerMenus menus(setting, /*mask=*/{}, meter);
+    const auto is_nowhere_worse = [](const LayerItem& a, const LayerItem& b) {
+      return a.forward_backward <= b.forward_backward && a.sync <= b.sync && a.states <= b.states &&
+             a.kept <= b.kept;
+    };
+    for (const ModelLayerRun& run : each.problem.model().layer_runs()) {
+      const std::vector<LayerItem>& items = menus.items(run.definition_index);
+      const std::vector<StageOption>& options = each.table.options(run.definition_index);
+      for (size_t k = 0; k < options.size(); ++k) {
+        const LayerItem own = ItemOf(options[k], static_cast<int>(k));
+        EXPECT_TRUE(std::any_of(items.begin(), items.end(), [&](const LayerItem& item) {
+          return is_nowhere_worse(item, own);
+        }));
+      }
+      for (const LayerItem& item : items) {
+        EXPECT_EQ(
+            std::count_if(items.begin(), items.end(),
+                          [&](const LayerItem& other) { return is_nowhere_worse(other, item); }),
+            1);
+      }
+      item_count += static_cast<int>(items.size());
+      dropped_count += static_cast<int>(options.size() - items.size());
+    }
+  });
+  EXPECT_GE(item_count, 100);
+  EXPECT_GE(dropped_count, 1);
 }
 
 // Layers of six kinds, small ones first, on 64 devices.
