@@ -186,10 +186,24 @@ class _Split:
 
 
 def check_split(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,
-                plan: Mapping[str, str]) -> None:
+                plan: Mapping[str, str]) -> dict[int, object]:
     """Raises what `split_layer` raises, for a layer of any rank. Changes nothing and needs no
-    ranks."""
-    _split_of(index, layer, names, strategy, plan)
+    ranks. Returns how each parameter is shared that ranks have parts of, by its id: the dimension,
+    or a style of local_blocks.py."""
+    found = _split_of(index, layer, names, strategy, plan)
+    shared: dict[int, object] = {}
+    for block in found.transposed:
+        for module in block.modules():
+            shared.update({id(one): found.style_of.get(id(module))
+                           for one in module.parameters(recurse=False)})
+    for name, style in found.styles.items():
+        module = found.modules[name]
+        # A table has its outputs in rows of its last dimension, a matrix in those of its first.
+        by_outputs = style in _COLWISE | _GATHERED
+        for parameter in module.parameters() if style not in _UNSPLIT else ():
+            if parameter.dim() > 1 or by_outputs:
+                shared[id(parameter)] = int(by_outputs == isinstance(module, nn.Embedding))
+    return shared
 
 
 def _split_of(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,
