@@ -72,7 +72,7 @@ class ToAllHeads:
         self._mesh, self._size = mesh, size
 
     def __call__(self, _: nn.Module, args: tuple[Any, ...], made: torch.Tensor) -> torch.Tensor:
-        others, rotated = made.split([made.shape[-1] - self._size, self._size], -1)
+        others, rotated = torch.split(made, [made.shape[-1] - self._size, self._size], -1)
         return torch.cat([others, entered(rotated, self._mesh, None)], -1)
 
 

@@ -17,7 +17,7 @@ _WITHOUT_RESULT = ("allreduce_coalesced_", "allgather_coalesced_",
                    "reduce_", "gather_", "alltoall_base_", "barrier", "send", "recv_",
                    "recv_any_source_")
 # Registrations live as long as this.
-_libraries: list[torch.library.Library] = []
+_libraries: list[Any] = []
 
 
 def know_collectives() -> None:
@@ -25,7 +25,8 @@ def know_collectives() -> None:
     once there is a process group, of a backend whose collectives do nothing."""
     if _libraries or _has_one("allreduce_"):
         return
-    library = torch.library.Library("c10d", "IMPL")
+    make_library: Any = torch.library.Library
+    library = make_library("c10d", "IMPL")
     _libraries.append(library)
     work = _work()
     for names, make in ((_WITH_RESULT, lambda first: (first, work)),
