@@ -16,6 +16,7 @@ SHORTEST_SECONDS = 1.0
 # Counters that account for less of the time stand still, as in some sandboxes.
 _ACCOUNTED_SHARE = 0.5
 _STAT = pathlib.Path("/proc/stat")
+_THREADS = pathlib.Path("/proc/self/task")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +72,19 @@ def share_of_others(uses: Iterable[tuple[Reading | None, Reading | None]]) -> fl
         return None
     # Ticks are sampled and the time of processes is not, so the difference may be below zero.
     return max(max(busy - own, 0.0) / total for busy, total in shares)
+
+
+def waited() -> float:
+    """Returns for how long threads of this process were ready to run while others had the
+    processors, in seconds, summed over its threads; 0 where the system does not count it."""
+    found = 0.0
+    for thread in _THREADS.glob("*/schedstat"):
+        try:
+            # Nanoseconds on a processor, nanoseconds ready without one, and time slices.
+            found += 1e-9 * int(thread.read_text().split()[1])
+        except (OSError, IndexError, ValueError):
+            continue  # It has ended, or nothing is counted.
+    return found
 
 
 def is_busy(share: float | None) -> bool:

@@ -19,7 +19,7 @@ from parplan.torch.precision import parameter_type
 from parplan.torch.recompute import check_policy
 from parplan.torch.stage import can_leave_out_parameters
 from parplan.torch.tensor_parallel import check_split, expert_styles
-from parplan.torch.ties import check_tied
+from parplan.torch.ties import check_tied, tied_parameters
 
 
 def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
@@ -93,8 +93,10 @@ def check_spreads(plan: Plan, model: nn.Module, layers: Sequence[nn.Module],
     rank asks for all layers: if a rank asked for its own alone, those of other stages would go on
     and wait for it. `layers` were checked by `check_plan`."""
     names = module_names(model)
+    shared: list[dict[int, object]] = []
     for layer in plan.layers:
         strategy, module = layer.strategy, layers[layer.index]
+        shared.append({})
         check_initializes(model, module, layer.index)
         if strategy.tensor_parallel_degree == 1:
             continue
@@ -102,7 +104,12 @@ def check_spreads(plan: Plan, model: nn.Module, layers: Sequence[nn.Module],
         if experts is not None and plan.definition(layer.index).expert_count > 0:
             tensor_cuts(layer.index, experts, expert_styles(names[id(experts)], experts, splits),
                         strategy.tensor_parallel_degree)
-        check_split(layer.index, module, names, strategy, splits)
+        shared[-1] = check_split(layer.index, module, names, strategy, splits)
+    for parameter in tied_parameters(layers):
+        if shared[0].get(id(parameter)) != shared[-1].get(id(parameter)):
+            raise refused(len(layers) - 1, "the model's tensor-parallel plan splits the table that "
+                          "it shares with the embedding otherwise than there; give both as "
+                          "`tensor_plan`, by rows (embedding_rowwise, colwise_gather_output)")
 
 
 def check_release(plan: Plan, device: torch.device) -> None:

@@ -84,7 +84,7 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
     check_spreads(plan, model, found, splits)
     grids = Grids(plan, place.type)
     spread = Spread(plan, model, found, splits, grids, place, dtype, seed)
-    updates = Updates(spread.named_parameters(), optimizer, schedule)
+    updates = Updates(spread.named_parameters(), optimizer, schedule, place)
     windows = Windows(plan, place, report_to, window_steps)
     return Run(plan, spread, updates, windows, losses, max_gradient_norm, place,
                optimizer is not None)

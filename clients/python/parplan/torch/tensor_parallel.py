@@ -21,13 +21,14 @@ from typing import Any
 import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput,
                                                PrepareModuleOutput, RowwiseParallel,
                                                SequenceParallel, parallelize_module)
 
 from parplan.errors import field_error
 from parplan.strategy import Strategy
+from parplan.torch.blocks import Entry, OwnTokens, ToAllHeads, local_arguments, rotated_size
 from parplan.torch.experts import experts_of
 from parplan.torch.layers import Wrapper, refused
 from parplan.torch.local_blocks import check_block, local_blocks, pieces_of, split_block
@@ -39,12 +40,15 @@ from parplan.torch.tables import can_share_rows, share_rows
 _COLWISE = {"colwise", "local_colwise"}
 _ROWWISE = {"rowwise", "local_rowwise"}
 _GATHERED = {"colwise_rep", "colwise_gather_output"}
+# Matrices that take their columns of activations that are whole on every rank.
+_SPLIT_INPUT = {"rowwise_split_input", "rowwise_rep"}
 _EMBEDDING = {"embedding_rowwise"}
 # Modules that are not split but see only the heads of their rank.
 _PARTIAL = {"replicated_with_grad_allreduce"}
-_KNOWN = _COLWISE | _ROWWISE | _GATHERED | _EMBEDDING | _PARTIAL
-# Names of the parameter that takes activations, for blocks that do not get them by place.
-_ACTIVATIONS = ("hidden_states", "hidden", "x", "input")
+# A module that is not split; the last columns that it returns go to the heads of every rank.
+_LATENT = {"mla_kv_a_proj"}
+_UNSPLIT = _PARTIAL | _LATENT
+_KNOWN = _COLWISE | _ROWWISE | _GATHERED | _SPLIT_INPUT | _EMBEDDING | _UNSPLIT
 _TOKENS = 1  # The dimension of activations that sequence parallelism splits.
 
 # By `model_type` of the configuration.
@@ -67,6 +71,13 @@ _PLANS = {
         "vit.layers.*.mlp.fc1": "colwise", "vit.layers.*.mlp.fc2": "rowwise",
         "classifier": "colwise_gather_output"},
 }
+# Attention of models whose own plan splits the rest alone, by `model_type`: that of DeepSeek-V2.
+_ATTENTION = {
+    "deepseek_v3": {
+        "layers.*.self_attn.q_proj": "colwise", "layers.*.self_attn.q_b_proj": "colwise",
+        "layers.*.self_attn.kv_a_proj_with_mqa": "mla_kv_a_proj",
+        "layers.*.self_attn.kv_b_proj": "colwise", "layers.*.self_attn.o_proj": "rowwise"},
+}
 
 
 def tensor_plan_of(model: nn.Module) -> dict[str, str]:
@@ -81,7 +92,11 @@ def tensor_plan_of(model: nn.Module) -> dict[str, str]:
         found = {**found, **_stacked_plan(model)}
     prefix = getattr(model, "base_model_prefix", "")
     base = getattr(getattr(model, "config", None), "base_model_tp_plan", None) or {}
-    return {**{f"{prefix}.{name}": style for name, style in base.items()}, **found}
+    plan = {**{f"{prefix}.{name}": style for name, style in base.items()}, **found}
+    if not any(".self_attn." in name for name in plan):
+        plan.update({f"{prefix}.{name}": style
+                     for name, style in _ATTENTION.get(str(kind), {}).items()})
+    return plan
 
 
 def splits_of(model: nn.Module, tensor_plan: Mapping[str, Any] | None) -> dict[str, str]:
@@ -163,15 +178,32 @@ class _Split:
     style_of: dict[int, str]
     # Modules whose children are split by columns.
     blocks: list[nn.Module]
+    # Those of `blocks` in which a module without a style gets activations that are whole on every
+    # rank, and so has all of their gradient.
+    whole_blocks: list[nn.Module]
     # Tables of embeddings that are whole on every rank.
     whole_tables: list[nn.Module]
 
 
 def check_split(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,
-                plan: Mapping[str, str]) -> None:
+                plan: Mapping[str, str]) -> dict[int, object]:
     """Raises what `split_layer` raises, for a layer of any rank. Changes nothing and needs no
-    ranks."""
-    _split_of(index, layer, names, strategy, plan)
+    ranks. Returns how each parameter is shared that ranks have parts of, by its id: the dimension,
+    or a style of local_blocks.py."""
+    found = _split_of(index, layer, names, strategy, plan)
+    shared: dict[int, object] = {}
+    for block in found.transposed:
+        for module in block.modules():
+            shared.update({id(one): found.style_of.get(id(module))
+                           for one in module.parameters(recurse=False)})
+    for name, style in found.styles.items():
+        module = found.modules[name]
+        # A table has its outputs in rows of its last dimension, a matrix in those of its first.
+        by_outputs = style in _COLWISE | _GATHERED
+        for parameter in module.parameters() if style not in _UNSPLIT else ():
+            if parameter.dim() > 1 or by_outputs:
+                shared[id(parameter)] = int(by_outputs == isinstance(module, nn.Embedding))
+    return shared
 
 
 def _split_of(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,
@@ -205,17 +237,21 @@ def _split_of(index: int, layer: nn.Module, names: Mapping[int, str], strategy: 
         if style not in _KNOWN:
             raise refused(index, f"{name} is to be split by {style}, which is not known; the "
                           f"known ones are {', '.join(sorted(_KNOWN))}")
-        if style not in _PARTIAL and not isinstance(modules[name], (nn.Linear, nn.Embedding)):
+        if style not in _UNSPLIT and not isinstance(modules[name], (nn.Linear, nn.Embedding)):
             raise refused(index, f"{name_of(modules[name], names)} is to be split by {style}, and "
                           "only nn.Linear and nn.Embedding are; leave it out of `tensor_plan`")
     _check_sequence_parallel(index, strategy, styles, modules)
-    blocks = _blocks(layer, modules, styles)
+    blocks = _parents(layer, modules, styles, _COLWISE | _SPLIT_INPUT)
+    whole_blocks = _parents(layer, modules, styles, _SPLIT_INPUT | _LATENT)
+    for name, style in styles.items():
+        _check_neighbours(index, name, style, styles, modules, whole_blocks)
     if strategy.sequence_parallel:
         # Blocks have all tokens.
         inside = {id(module) for block in blocks for module in block.modules()}
         check_mixing(index, [one for one in layer.modules()
                              if id(one) not in inside and one not in elsewhere], names, "sequence")
-    return _Split(modules, styles, elsewhere, transposed, style_of, blocks, whole_tables)
+    return _Split(modules, styles, elsewhere, transposed, style_of, blocks, whole_blocks,
+                  whole_tables)
 
 
 def split_layer(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,
@@ -232,14 +268,20 @@ def split_layer(index: int, layer: nn.Module, names: Mapping[int, str], strategy
                                strategy.sequence_parallel)
     if strategy.sequence_parallel:
         for module in found.whole_tables:
-            module.register_forward_hook(_OwnTokens(mesh))
+            module.register_forward_hook(OwnTokens(mesh))
     split = _split_parameters(modules, styles)
     split |= {id(parameter) for module in found.elsewhere for parameter in module.parameters()}
-    partial |= _partial_parameters(layer, modules, styles, split, found.blocks, strategy)
+    partial |= _partial_parameters(layer, found, split, strategy)
+    tokens = _TOKENS if strategy.sequence_parallel else None
     for block in found.blocks:
-        block.register_forward_pre_hook(_Entry(index, names.get(id(block), type(block).__name__),
-                                               mesh, strategy.sequence_parallel),
-                                        with_kwargs=True)
+        block.register_forward_pre_hook(Entry(index, names.get(id(block), type(block).__name__),
+                                              mesh, tokens), with_kwargs=True)
+    for module in _unsplit_modules(found):
+        module.register_forward_pre_hook(local_arguments)
+    for name, style in styles.items():
+        if style in _LATENT:
+            modules[name].register_forward_hook(
+                ToAllHeads(mesh, rotated_size(_parent_of(name, modules))))
     inside = {id(module) for block in found.blocks for module in block.modules()}
     for name, style in styles.items():
         module = modules[name]
@@ -262,78 +304,74 @@ def _style(style: str, by_tokens: bool, is_entered: bool) -> Any:
         return ColwiseParallel(input_layouts=given, output_layouts=Replicate())
     if style in _ROWWISE:
         return RowwiseParallel(output_layouts=whole)
+    if style in _SPLIT_INPUT:
+        return RowwiseParallel(input_layouts=Replicate(), output_layouts=whole)
     if style in _EMBEDDING:
         return RowwiseParallel(input_layouts=Replicate(), output_layouts=whole)
     return None
 
 
-class _Entry:
-    """Makes the first activations that a block gets whole once for all of its matrices, so that
-    their gradients are added up once as well."""
-
-    def __init__(self, index: int, name: str, mesh: DeviceMesh, by_tokens: bool) -> None:
-        """`index` is that of the layer, `name` that of the block within the model."""
-        self._index, self._name = index, name
-        self._mesh = mesh
-        self._placement = Shard(_TOKENS) if by_tokens else Replicate()
-
-    def __call__(self, _: nn.Module, args: tuple[Any, ...],
-                 kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if args and isinstance(args[0], torch.Tensor):
-            return (self._whole(args[0]), *args[1:]), kwargs
-        for name in _ACTIVATIONS:
-            if isinstance(kwargs.get(name), torch.Tensor):
-                return args, {**kwargs, name: self._whole(kwargs[name])}
-        raise refused(self._index, f"{self._name} does not get its activations as the first "
-                      f"argument or as one of {', '.join(_ACTIVATIONS)}, so they cannot be made "
-                      "whole for its matrices; call it with them so")
-
-    def _whole(self, rows: torch.Tensor) -> torch.Tensor:
-        if isinstance(rows, DTensor):
-            return rows
-        return DTensor.from_local(rows, self._mesh, [self._placement],
-                                  run_check=False).redistribute(placements=[Replicate()])
+def _parent_of(name: str, modules: Mapping[str, nn.Module]) -> nn.Module | None:
+    return modules.get(name.rpartition(".")[0])
 
 
-class _OwnTokens:
-    """Leaves each rank its share of the tokens of what a module returns that is whole on all."""
-
-    def __init__(self, mesh: DeviceMesh) -> None:
-        self._mesh = mesh
-
-    def __call__(self, _: nn.Module, args: tuple[Any, ...], rows: torch.Tensor) -> torch.Tensor:
-        return rows.chunk(self._mesh.size(), -2)[self._mesh.get_local_rank()]
-
-
-def _blocks(layer: nn.Module, modules: Mapping[str, nn.Module],
-            styles: Mapping[str, str]) -> list[nn.Module]:
-    """Returns the modules within a layer whose children are split by columns."""
-    blocks: dict[int, nn.Module] = {}
+def _parents(layer: nn.Module, modules: Mapping[str, nn.Module], styles: Mapping[str, str],
+             which: set[str]) -> list[nn.Module]:
+    """Returns the modules within a layer with a child of one of the styles `which`."""
+    found: dict[int, nn.Module] = {}
+    # A block of its own gives its input to matrices alone; a layer also adds it to their output.
+    whole = layer.layer if isinstance(layer, Wrapper) else layer
     for name, style in styles.items():
-        if style not in _COLWISE:
-            continue
-        parent = modules.get(name.rpartition(".")[0])
-        # A block of its own gives its input to matrices alone; a layer also adds it to their
-        # output.
-        whole = layer.layer if isinstance(layer, Wrapper) else layer
-        if parent is not None and parent is not whole:
-            blocks[id(parent)] = parent
-    return list(blocks.values())
+        parent = _parent_of(name, modules)
+        if style in which and parent is not None and parent is not whole:
+            found[id(parent)] = parent
+    return list(found.values())
+
+
+def _check_neighbours(index: int, name: str, style: str, styles: Mapping[str, str],
+                      modules: Mapping[str, nn.Module], whole_blocks: list[nn.Module]) -> None:
+    """Raises SpecInvalid naming the layer if a style does not fit those of the modules beside it."""
+    if style not in _SPLIT_INPUT | _LATENT:
+        return
+    parent = _parent_of(name, modules)
+    if all(one is not parent for one in whole_blocks):
+        raise refused(index, f"{name} is to be split by {style}, which is known in a block of its "
+                      "own alone; leave it out of `tensor_plan`")
+    before = name.rpartition(".")[0] + "."
+    beside = {other for one, other in styles.items()
+              if one.startswith(before) and "." not in one.removeprefix(before)}
+    if style in _SPLIT_INPUT and beside & (_COLWISE | _LATENT):
+        raise refused(index, f"{name} is to be split by {style}, which takes activations that are "
+                      "whole on every rank, and modules beside it leave each rank a part of them; "
+                      "give them colwise_gather_output, or it rowwise")
+    if style in _LATENT and rotated_size(parent) is None:
+        raise refused(index, f"{name} is to be split by {style}, and neither its block nor the "
+                      "configuration of that says qk_rope_head_dim, how many columns are positions")
+
+
+def _unsplit_modules(found: _Split) -> list[nn.Module]:
+    """Returns the modules of blocks with whole activations that have parameters of their own and
+    are not split."""
+    split = {id(found.modules[name]) for name, style in found.styles.items()
+             if style not in _LATENT}
+    return [module for block in found.whole_blocks for module in block.modules()
+            if id(module) not in split and next(module.parameters(recurse=False), None) is not None]
 
 
 def _split_parameters(modules: Mapping[str, nn.Module],
                       styles: Mapping[str, str]) -> set[int]:
-    return {id(parameter) for name, style in styles.items() if style not in _PARTIAL
+    return {id(parameter) for name, style in styles.items() if style not in _UNSPLIT
             for parameter in modules[name].parameters()}
 
 
-def _partial_parameters(layer: nn.Module, modules: Mapping[str, nn.Module],
-                        styles: Mapping[str, str], split: set[int], blocks: list[nn.Module],
+def _partial_parameters(layer: nn.Module, found: _Split, split: set[int],
                         strategy: Strategy) -> set[nn.Parameter]:
-    places = [layer] if strategy.sequence_parallel else [
-        *blocks, *(modules[name] for name, style in styles.items() if style in _PARTIAL)]
+    styled = [found.modules[name] for name, style in found.styles.items() if style in _PARTIAL]
+    whole = {id(parameter) for module in _unsplit_modules(found)
+             for parameter in module.parameters(recurse=False)}
+    places = [layer] if strategy.sequence_parallel else [*found.blocks, *styled]
     return {parameter for place in places for parameter in place.parameters()
-            if id(parameter) not in split}
+            if id(parameter) not in split and id(parameter) not in whole}
 
 
 def _check_sequence_parallel(index: int, strategy: Strategy, styles: Mapping[str, str],

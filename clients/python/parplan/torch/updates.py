@@ -40,9 +40,11 @@ class Updates:
     """The parts of a rank's parameters as their optimizer has them."""
 
     def __init__(self, named: Iterable[tuple[str, nn.Parameter]], make: MakeOptimizer | None,
-                 make_schedule: MakeSchedule | None) -> None:
+                 make_schedule: MakeSchedule | None,
+                 device: torch.device | None = None) -> None:
         """Raises SpecInvalid naming an optimizer that does not treat elements one by one, and for
-        a schedule without one."""
+        a schedule without one. A rank without parameters, such as one whose layers have none, makes
+        both for a number of its own and forgets them: it raises what other ranks do."""
         self._named = [(name, parameter) for name, parameter in named if parameter.requires_grad]
         self._parts = [nn.Parameter(local_of(parameter.detach())) if isinstance(parameter, DTensor)
                        else parameter for _, parameter in self._named]
@@ -50,14 +52,16 @@ class Updates:
         self.schedule: Any = None
         # The options of the optimizer's groups before there was a schedule.
         self._before: list[dict[str, Any]] = []
-        if make is not None and self._parts:
-            self.optimizer = make(list(self._parts))
-            _check(self.optimizer)
+        if make is None:
             if make_schedule is not None:
-                self._before = _options(self.optimizer)
-                self.schedule = make_schedule(self.optimizer)
-        elif make is None and make_schedule is not None:
-            raise field_error("SPEC_INVALID", "schedule", "needs an optimizer")
+                raise field_error("SPEC_INVALID", "schedule", "needs an optimizer")
+            return
+        optimizer = make(list(self._parts) or [nn.Parameter(torch.zeros(1, device=device))])
+        _check(optimizer)
+        before = _options(optimizer)
+        made = None if make_schedule is None else make_schedule(optimizer)
+        if self._parts:
+            self.optimizer, self.schedule, self._before = optimizer, made, before
 
     def step(self, loss: torch.Tensor) -> None:
         """Updates parameters and the learning rate. `loss` is for a schedule that looks at it."""

@@ -29,6 +29,7 @@ from parplan.envelope import VerifiedPlan
 from parplan.errors import Error
 from parplan.plan import Plan
 from parplan.torch import experts
+from parplan.torch.check.fake_collectives import know_collectives
 from parplan.torch.check.models import Source
 from parplan.torch.check.numerics import start_processes
 from parplan.torch.layers import find_layers
@@ -233,6 +234,7 @@ def begin_fake_job(rank_count: int, rank: int) -> None:
     from torch.testing._internal.distributed.fake_pg import FakeStore
     store: Any = FakeStore()
     dist.init_process_group("fake", store=store, rank=rank, world_size=rank_count)
+    know_collectives()
 
 
 def count_here(plan: Plan, source: Source, tensor_plan: dict[str, str] | None) -> _Seen:

@@ -10,8 +10,8 @@ import parplan.torch
 from parplan.errors import SpecInvalid
 from parplan.strategy import ContextKind, Recompute, Sharding, Strategy
 from parplan.torch.attention import Attention
-from parplan.torch.refusals import check_plan
-from parplan.torch.tensor_parallel import _Entry
+from parplan.torch.blocks import Entry
+from parplan.torch.refusals import check_plan, check_spreads
 
 ONE = Strategy(1, 1)
 ULYSSES = Strategy(1, 1, context_parallel_degree=2, context_kind=ContextKind.ULYSSES)
@@ -110,11 +110,26 @@ def test_attention_names_its_layer():
 
 
 def test_a_block_without_its_activations_names_them():
-    entry = _Entry(2, "model.layers.1.mlp", None, False)
+    entry = Entry(2, "model.layers.1.mlp", None, None)
     with pytest.raises(SpecInvalid) as raised:
         entry(nn.Identity(), (), {"rows": torch.zeros(2)})
     assert raised.value.metadata["field"] == "layer 2"
     assert "model.layers.1.mlp" in raised.value.message and "hidden_states" in raised.value.message
+
+
+@pytest.mark.parametrize("stages", [[[Strategy(2, 1)] * 4], [[Strategy(2, 1)] * 2] * 2])
+def test_a_table_that_its_two_layers_split_otherwise_is_refused_on_every_rank(stages):
+    """On two stages ranks would add up gradients of other parts of it than each other's."""
+    plan = jobs.plan_of(jobs.spec_of("plain", 4, True), stages, batch=4, micro_batch_count=2)
+    model = jobs.model_of("plain", 4, True)
+    layers = parplan.torch.find_layers(model, plan)
+    check_spreads(plan, model, layers, jobs.TENSOR_PLAN)
+    others = {name: style for name, style in jobs.TENSOR_PLAN.items() if name != "*.projection"}
+    for split in ({**others, "*.projection": "rowwise"}, {**jobs.TENSOR_PLAN, "0": "colwise"},
+                  {**others, "*.norm": "replicated_with_grad_allreduce"}):
+        with pytest.raises(SpecInvalid, match="otherwise than there") as raised:
+            check_spreads(plan, model, layers, split)
+        assert raised.value.metadata["field"] == "layer 3"
 
 
 def other_lengths():

@@ -5,7 +5,9 @@ command, no test; it needs a quiet machine of two cores:
 
 Each model is measured by `parplan-torch profile`, each plan predicted by `planctl evaluate` for the
 runtime `torch` from that profile alone, and then run by `parplan.torch.apply`. A measured time is
-the median over steps of the slower rank. Printed are, of each model and of all: the median and the
+the median over steps of the slower rank. Of the steps those count in which threads waited for a
+processor least: steps go on until enough of them had it nearly always, or for `--patience` seconds.
+Printed are, of each model and of all: the median and the
 worst error (predicted over measured - 1), how much longer the plan that is predicted to be best
 takes than the best, and the rank correlation (Spearman's).
 
@@ -44,24 +46,47 @@ ADAM = functools.partial(torch.optim.AdamW, lr=1e-4)
 TARGETS = {"median": 0.08, "worst": 0.20, "best_behind": 0.05, "rank_correlation": 0.9}
 
 
-def measure(kind: str, case: study.Case, steps: int) -> tuple[list[float], tuple]:
-    """Returns the seconds of each step, of the slower rank, and the readings of this rank."""
+# A step in which threads of a rank waited this share of it for a processor counts as undisturbed.
+WAITED_RATIO = 0.02
+Step = tuple[float, float]  # Seconds, and those that threads of a rank waited for a processor.
+
+
+def undisturbed(steps: Sequence[Step], count: int) -> list[Step]:
+    """Returns the `count` steps in which threads waited for the smallest share of the time."""
+    return sorted(steps, key=lambda one: one[1] / one[0])[:count]
+
+
+def is_enough(steps: Sequence[Step], count: int, patience: float) -> bool:
+    """Returns whether `count` of the steps were undisturbed, or all took more than `patience`
+    seconds; and the share of others can be judged."""
+    total = sum(seconds for seconds, _ in steps)
+    quiet = sum(waited <= WAITED_RATIO * seconds for seconds, waited in steps)
+    return total >= LEAST_SECONDS and len(steps) >= count and (quiet >= count or total > patience)
+
+
+def measure(kind: str, case: study.Case, steps: int,
+            patience: float) -> tuple[list[Step], tuple]:
+    """Returns the steps that count, each as the slower rank has it, and the readings of this
+    rank."""
     plan = jobs.plan_of(models.spec_of(kind), [list(one) for one in case.stages], **case.options)
     run = parplan.torch.apply(plan, models.model_of(kind), models.loss_fn, optimizer=ADAM,
                               tensor_plan=models.tensor_plan_of(kind), device="cpu")
     batch = models.batch_of(study.BATCH)
     for _ in range(WARM_UPS):
         run.step(*batch)
-    seconds: list[float] = []
+    found: list[Step] = []
     before = machine_use.read()
-    while len(seconds) < steps or sum(seconds) < LEAST_SECONDS:
+    while not is_enough(found, steps, patience):
         dist.barrier()
-        start = time.perf_counter()
+        waited, start = machine_use.waited(), time.perf_counter()
         run.step(*batch)
-        taken = torch.tensor([time.perf_counter() - start], dtype=torch.float64)
+        seconds = time.perf_counter() - start
+        # A thread that ended is counted no more.
+        waited = max(machine_use.waited() - waited, 0.0)
+        taken = torch.tensor([seconds, waited], dtype=torch.float64)
         dist.all_reduce(taken, dist.ReduceOp.MAX)
-        seconds.append(taken.item())
-    return seconds, (before, machine_use.read())
+        found.append((taken[0].item(), taken[1].item()))
+    return undisturbed(found, steps), (before, machine_use.read())
 
 
 def ranks_of(values: Sequence[float]) -> list[float]:
@@ -134,23 +159,26 @@ def study_model(kind: str, options: argparse.Namespace, folder: pathlib.Path) ->
     def measure_some(some: list) -> list[dict]:
         with tempfile.TemporaryDirectory() as place:
             found = jobs.run_ranks(study.RANKS, pathlib.Path(place), measure,
-                                   [(kind, case, options.steps) for case in some])
-        return [{"seconds": ranks[0][0],
+                                   [(kind, case, options.steps, options.patience)
+                                    for case in some])
+        return [{"steps": ranks[0][0],
                  "others": machine_use.share_of_others([one[1] for one in ranks])}
                 for ranks in found]
 
     rows = []
     measured = least_busy(measure_some, cases, options.rounds)
     for case, prediction, found in zip(cases, predictions, measured):
-        seconds = found["seconds"]
+        seconds = [one for one, _ in found["steps"]]
+        waited = statistics.median(wait / one for one, wait in found["steps"])
         row = {"model": kind, "plan": case.name, "predicted": prediction["step_seconds"],
-               "measured": statistics.median(seconds), "others": found["others"],
+               "measured": statistics.median(seconds), "others": found["others"], "waited": waited,
                "spread": max(seconds) / min(seconds) - 1, "stages": prediction["stages"]}
         rows.append(row)
         error = row["predicted"] / row["measured"] - 1
         print(f"{kind:<6} {case.name:<30} predicted {1e3 * row['predicted']:8.1f} ms  measured "
               f"{1e3 * row['measured']:8.1f} ms  {100 * error:+6.1f} %  (steps spread "
-              f"{100 * row['spread']:.0f} %, {machine_use.mark(row['others'])})", flush=True)
+              f"{100 * row['spread']:.0f} %, waited {100 * waited:.0f} %, "
+              f"{machine_use.mark(row['others'])})", flush=True)
     return rows
 
 
@@ -167,6 +195,8 @@ def main() -> None:
     parser.add_argument("--plan", nargs="+", choices=[one.name for one in study.cases()],
                         help="two or more; by default all")
     parser.add_argument("--steps", type=int, default=7, help="measured steps of a plan [7]")
+    parser.add_argument("--patience", type=float, default=5.0,
+                        help="seconds of steps of a plan while none is undisturbed [5]")
     parser.add_argument("--rounds", type=int, default=3,
                         help="measurements of a plan while the machine is busy [3]")
     parser.add_argument("--seconds", type=float, default=2.0,

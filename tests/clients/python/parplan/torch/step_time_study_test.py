@@ -74,3 +74,24 @@ def test_figures_of_rows():
     assert (whole["best_behind"], whole["rank_correlation"]) == (0.3, pytest.approx(0.5))
 
 
+
+
+def test_steps_count_in_which_threads_had_their_processors():
+    disturbed, quiet = (0.9, 0.3), (0.5, 0.001)
+    assert study.undisturbed([disturbed, quiet, (0.6, 0.03)], 2) == [quiet, (0.6, 0.03)]
+    assert not study.is_enough([quiet] * 2, 2, 5.0)
+    assert study.is_enough([quiet] * 4, 2, 5.0)
+    assert not study.is_enough([disturbed] * 4, 2, 5.0)
+    assert study.is_enough([*[disturbed] * 4, quiet, quiet], 2, 5.0)
+    assert study.is_enough([disturbed] * 6, 2, 5.0)
+    assert not study.is_enough([(6.0, 3.0)], 2, 5.0)
+
+
+def test_waiting_is_counted(monkeypatch, tmp_path):
+    for thread, text in (("1", "5 2000000000 1"), ("2", "5 500000000 1"), ("3", "")):
+        (tmp_path / thread).mkdir()
+        (tmp_path / thread / "schedstat").write_text(text)
+    monkeypatch.setattr(machine_use, "_THREADS", tmp_path)
+    assert machine_use.waited() == pytest.approx(2.5)
+    monkeypatch.setattr(machine_use, "_THREADS", tmp_path / "none")
+    assert machine_use.waited() == 0.0

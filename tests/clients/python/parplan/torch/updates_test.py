@@ -86,6 +86,23 @@ def test_an_optimizer_of_whole_parameters_is_refused_by_name():
         assert raised.value.metadata["field"] == "optimizer" and name in raised.value.message
 
 
+def test_a_rank_without_parameters_refuses_what_others_do():
+    """Else the others would end, and it would wait for them in the first step."""
+    frozen = [("table", torch.nn.Parameter(torch.ones(4), requires_grad=False))]
+    for pairs in ([], frozen):
+        with pytest.raises(parplan.errors.SpecInvalid, match="LBFGS"):
+            Updates(pairs, torch.optim.LBFGS, None)
+        with pytest.raises(ValueError, match="learning rate"):
+            Updates(pairs, functools.partial(torch.optim.SGD, lr=-1.0), None)
+        with pytest.raises(parplan.errors.SpecInvalid, match="needs an optimizer"):
+            Updates(pairs, None, lambda optimizer: None)
+        with pytest.raises(ZeroDivisionError):
+            Updates(pairs, torch.optim.SGD, lambda optimizer: 1 / 0)
+        made = Updates(pairs, torch.optim.SGD, functools.partial(lr_scheduler.StepLR, step_size=1))
+        assert made.optimizer is None and made.schedule is None and made.states() == {}
+        made.step(torch.zeros(()))
+
+
 def test_an_optimizer_may_promise_to_treat_elements_one_by_one():
     class Other(torch.optim.Optimizer):
         def __init__(self, parameters):
