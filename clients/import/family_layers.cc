@@ -11,6 +11,8 @@ namespace {
 // arXiv 2507.19427).
 int64_t NarrowQueries(ConfigFields& fields, const TransformerRunFacts& run,
                       std::vector<std::string>* notes) {
+  // How the router weighs experts.
+  for (const char* key : {"moe_router_activation", "norm_expert_weight"}) fields.MarkRead(key);
   const int64_t rank = fields.Count({"share_q_dim"}, 0);
   if (rank == 0) return 0;
   const int64_t width = int64_t{run.attention_head_count} * HeadSize(run);
