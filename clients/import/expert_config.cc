@@ -68,6 +68,27 @@ void ReadFirstAndLast(ConfigFields& fields, int layer_count, Experts& experts) {
   }
 }
 
+// Takes experts out of the layers that EXAONE's list marks false.
+void ReadFlaggedLayers(ConfigFields& fields, int layer_count, Experts& experts) {
+  const nlohmann::json* const flags = fields.Array("is_moe_layer");
+  if (flags == nullptr) return;
+  // The list decides.
+  fields.MarkRead("first_last_k_dense_replace");
+  if (static_cast<int>(flags->size()) != layer_count) {
+    fields.Fail("is_moe_layer", absl::StrCat("must have an entry for each of the ", layer_count,
+                                             " layers of the model"));
+    return;
+  }
+  for (int i = 0; i < layer_count; ++i) {
+    const nlohmann::json& flag = (*flags)[i];
+    if (!flag.is_boolean()) {
+      fields.Fail(absl::StrCat("is_moe_layer[", i, "]"), "must be true or false");
+      return;
+    }
+    if (!flag.get<bool>()) experts.in_layer[i] = false;
+  }
+}
+
 // Returns the places of the layers with experts that `moe_layers` lists, or `moe_layers_enum`,
 // which is their text with commas (Step3).
 std::vector<int> ReadListedLayers(ConfigFields& fields) {
@@ -143,6 +164,7 @@ void ReadExpertLayers(ConfigFields& fields, int layer_count, Experts& experts) {
     if (!marked.empty() && marked[i] == 0) experts.in_layer[i] = false;
   }
   ReadFirstAndLast(fields, layer_count, experts);
+  ReadFlaggedLayers(fields, layer_count, experts);
   for (const int layer : dense) {
     if (layer >= layer_count) {
       fields.Fail("mlp_only_layers", absl::StrCat("must name layers below ", layer_count));
@@ -259,9 +281,10 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
     experts.extra_parameter_count += run.hidden_size;
   }
   // GPT-OSS's router has a bias, and each head a sink.
-  const bool has_router_bias = fields.Flag(
-      {"use_routing_bias", "moe_use_aux_free", "use_expert_bias", "moe_router_enable_expert_bias"},
-      traits.has_router_bias);
+  const bool has_router_bias =
+      fields.Flag({"use_routing_bias", "moe_use_aux_free", "use_expert_bias",
+                   "moe_router_enable_expert_bias", "router_enable_expert_bias"},
+                  traits.has_router_bias);
   if (traits.model_type == "gpt_oss" || has_router_bias) {
     experts.extra_parameter_count += experts.count;
   }
