@@ -14,8 +14,8 @@ constexpr std::initializer_list<const char*> kHeadCounts = {
 // The last one is Megatron's.
 constexpr std::initializer_list<const char*> kHeadSizes = {"head_dim", "attention_head_dim",
                                                            "attention_head_size", "kv_channels"};
-constexpr std::initializer_list<const char*> kGroupCounts = {"num_key_value_heads", "n_kv_heads",
-                                                             "multi_query_group_num"};
+constexpr std::initializer_list<const char*> kGroupCounts = {
+    "num_key_value_heads", "n_kv_heads", "multi_query_group_num", "num_attention_groups"};
 constexpr std::initializer_list<const char*> kGroupCountsOfFalcon = {"num_kv_heads", "n_head_kv"};
 
 // Reads multi-head latent attention, if the file has it. The size of a head becomes that of a key.

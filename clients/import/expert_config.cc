@@ -1,12 +1,16 @@
 #include "clients/import/expert_config.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "clients/import/named_text.h"
 
 namespace parplan {
@@ -64,6 +68,72 @@ void ReadFirstAndLast(ConfigFields& fields, int layer_count, Experts& experts) {
   }
 }
 
+// Takes experts out of the layers that EXAONE's list marks false.
+void ReadFlaggedLayers(ConfigFields& fields, int layer_count, Experts& experts) {
+  const nlohmann::json* const flags = fields.Array("is_moe_layer");
+  if (flags == nullptr) return;
+  // The list decides.
+  fields.MarkRead("first_last_k_dense_replace");
+  if (static_cast<int>(flags->size()) != layer_count) {
+    fields.Fail("is_moe_layer", absl::StrCat("must have an entry for each of the ", layer_count,
+                                             " layers of the model"));
+    return;
+  }
+  for (int i = 0; i < layer_count; ++i) {
+    const nlohmann::json& flag = (*flags)[i];
+    if (!flag.is_boolean()) {
+      fields.Fail(absl::StrCat("is_moe_layer[", i, "]"), "must be true or false");
+      return;
+    }
+    if (!flag.get<bool>()) experts.in_layer[i] = false;
+  }
+}
+
+// Returns the places of the layers with experts that `moe_layers` lists, or `moe_layers_enum`,
+// which is their text with commas (Step3).
+std::vector<int> ReadListedLayers(ConfigFields& fields) {
+  std::vector<int> listed = fields.List("moe_layers", 0);
+  const std::string text = fields.Text("moe_layers_enum");
+  if (text.empty()) return listed;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    int place = 0;
+    if (!absl::SimpleAtoi(part, &place) || place < 0) {
+      fields.Fail("moe_layers_enum", "must be places of layers, from 0, with commas between them");
+      break;
+    }
+    listed.push_back(place);
+  }
+  return listed;
+}
+
+// LongCat-Flash has experts in every second layer, from the first.
+void MarkPairs(Experts& experts) {
+  for (size_t i = 1; i < experts.in_layer.size(); i += 2) experts.in_layer[i] = false;
+}
+
+// Counts what LongCat-Flash has beside its experts: the dense part, which processes every token,
+// and in the router the experts that give back what they receive. As many of the chosen ones are
+// such as of all.
+void AddIdentityExperts(ConfigFields& fields, int hidden_size, int dense_size, Experts& experts,
+                        std::vector<std::string>* notes) {
+  const int identities = fields.Count({"zero_expert_num"}, 0);
+  const std::string type = fields.Text("zero_expert_type");
+  if (!type.empty() && type != "identity") fields.Fail("zero_expert_type", "must be `identity`");
+  experts.shared_size = dense_size;
+  experts.extra_parameter_count += int64_t{identities} * hidden_size;
+  if (fields.Flag({"router_bias"}, false)) {
+    experts.extra_parameter_count += int64_t{identities} + experts.count;
+  }
+  if (identities == 0) return;
+  const int chosen = experts.per_token;
+  const int64_t all = int64_t{identities} + experts.count;
+  experts.per_token =
+      std::max(1, static_cast<int>((int64_t{chosen} * experts.count + all / 2) / all));
+  notes->push_back(absl::StrCat("zero_expert_num ", identities, ": of the ", chosen,
+                                " experts of a token ", experts.per_token,
+                                " are taken to compute, their share of all"));
+}
+
 // Marks the layers with experts: all, but those that one of several rules takes out.
 void ReadExpertLayers(ConfigFields& fields, int layer_count, Experts& experts) {
   experts.in_layer.assign(layer_count, true);
@@ -86,7 +156,7 @@ void ReadExpertLayers(ConfigFields& fields, int layer_count, Experts& experts) {
   if (fields.Has("expert_layer_period") && offset >= period) {
     fields.Fail("expert_layer_offset", absl::StrCat("must be below expert_layer_period ", period));
   }
-  const std::vector<int> listed = fields.List("moe_layers", 0);
+  const std::vector<int> listed = ReadListedLayers(fields);
   const std::vector<int> dense = fields.List("mlp_only_layers", 0);
   for (int i = 0; i < layer_count; ++i) {
     if (i % frequency != 0 || (i + 1) % step != 0 || i % period != offset % period)
@@ -94,6 +164,7 @@ void ReadExpertLayers(ConfigFields& fields, int layer_count, Experts& experts) {
     if (!marked.empty() && marked[i] == 0) experts.in_layer[i] = false;
   }
   ReadFirstAndLast(fields, layer_count, experts);
+  ReadFlaggedLayers(fields, layer_count, experts);
   for (const int layer : dense) {
     if (layer >= layer_count) {
       fields.Fail("mlp_only_layers", absl::StrCat("must name layers below ", layer_count));
@@ -106,7 +177,8 @@ void ReadExpertLayers(ConfigFields& fields, int layer_count, Experts& experts) {
   experts.in_layer.assign(layer_count, false);
   for (const int layer : listed) {
     if (layer >= layer_count) {
-      fields.Fail("moe_layers", absl::StrCat("must name layers below ", layer_count));
+      fields.Fail(fields.Has("moe_layers") ? "moe_layers" : "moe_layers_enum",
+                  absl::StrCat("must name layers below ", layer_count));
       return;
     }
     experts.in_layer[layer] = true;
@@ -147,16 +219,19 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
       {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, nested.all);
   // Gemma4TextConfig's switch is off where it is absent.
   const bool is_gemma4 = traits.model_type == "gemma4_text";
+  // Doge's class has experts only with `is_moe`, which is refused (family_layers.h).
+  const bool has_none = is_gemma4 || traits.model_type == "doge";
   const bool has_experts =
-      fields.Flag({"use_moe", "enable_moe_block"}, experts.count > 0 && !is_gemma4);
+      fields.Flag({"use_moe", "enable_moe_block"}, experts.count > 0 && !has_none);
   if (!has_experts) experts.count = 0;
   if (has_experts && experts.count == 0) fields.Fail("num_experts", "is required beside use_moe");
   const int per_token = fields.Count(kCountsPerToken, nested.per_token);
-  const int size = fields.Count({"moe_intermediate_size", "expert_intermediate_size"}, 0);
+  const int size = fields.Count(
+      {"moe_intermediate_size", "expert_intermediate_size", "expert_ffn_hidden_size"}, 0);
   const int shared_count = fields.Count(
       {"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"}, 0);
   int shared_size = fields.Count({"shared_expert_intermediate_size", "shared_intermediate_size",
-                                  "moe_shared_expert_intermediate_size"},
+                                  "moe_shared_expert_intermediate_size", "share_expert_dim"},
                                  0);
   experts.latent_size = fields.Count({"moe_latent_size"}, 0);
   // How a shared expert is weighed that there is not.
@@ -167,6 +242,8 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
       !fields.Has("moe_layer_freq") && !experts.in_layer.empty()) {
     experts.in_layer.front() = false;
   }
+  const bool is_longcat = traits.model_type == "longcat_flash";
+  if (is_longcat) MarkPairs(experts);
   if (experts.count < 2) {
     // One expert without a router is a dense layer.
     if (experts.count == 1 && shared_size == 0 && shared_count == 0 && size == 0) {
@@ -199,13 +276,15 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
     experts.extra_parameter_count += 4 * int64_t{run.hidden_size} + experts.count;
   }
   experts.shared_size = shared_size;
+  if (is_longcat) AddIdentityExperts(fields, run.hidden_size, plain_size, experts, notes);
   if (traits.has_shared_expert_gate && shared_size > 0) {
     experts.extra_parameter_count += run.hidden_size;
   }
   // GPT-OSS's router has a bias, and each head a sink.
-  const bool has_router_bias = fields.Flag(
-      {"use_routing_bias", "moe_use_aux_free", "use_expert_bias", "moe_router_enable_expert_bias"},
-      traits.has_router_bias);
+  const bool has_router_bias =
+      fields.Flag({"use_routing_bias", "moe_use_aux_free", "use_expert_bias",
+                   "moe_router_enable_expert_bias", "router_enable_expert_bias"},
+                  traits.has_router_bias);
   if (traits.model_type == "gpt_oss" || has_router_bias) {
     experts.extra_parameter_count += experts.count;
   }

@@ -1,6 +1,46 @@
 #include "clients/import/family_layers.h"
 
+#include "absl/strings/str_cat.h"
+#include "clients/import/attention_config.h"
+#include "clients/import/named_text.h"
+
 namespace parplan {
+namespace {
+
+// Step3's queries pass through a narrow vector with a norm (multi-matrix factorisation attention,
+// arXiv 2507.19427).
+int64_t NarrowQueries(ConfigFields& fields, const TransformerRunFacts& run,
+                      std::vector<std::string>* notes) {
+  // How the router weighs experts.
+  for (const char* key : {"moe_router_activation", "norm_expert_weight"}) fields.MarkRead(key);
+  const int64_t rank = fields.Count({"share_q_dim"}, 0);
+  if (rank == 0) return 0;
+  const int64_t width = int64_t{run.attention_head_count} * HeadSize(run);
+  notes->push_back(absl::StrCat("share_q_dim ", rank,
+                                ": the layers have the parameters of such queries, whose product "
+                                "is priced as that of one matrix"));
+  return rank * (run.hidden_size + width) + rank - run.hidden_size * width;
+}
+
+// Doge's attention masks keys by a number of each key-value head that follows from the values.
+int64_t DynamicMask(ConfigFields& fields, const TransformerRunFacts& run,
+                    std::vector<std::string>* notes) {
+  const int kept = fields.Count({"keep_window_size"}, 0);
+  notes->push_back(absl::StrCat("keep_window_size ", kept,
+                                ": attention is priced over all tokens, and what chooses them "
+                                "counts as parameters alone"));
+  // Sizes of experts that the model has only with `is_moe`, by their names of either release.
+  for (const char* key : {"num_cdmoe_experts", "num_cdmoe_heads", "num_cdmoe_experts_per_head",
+                          "expert_retrieval_size", "num_experts", "num_experts_per_tok"}) {
+    fields.MarkRead(key);
+  }
+  fields.Refuse("is_moe", "is of experts of one vector each, which have no run here");
+  const int64_t groups =
+      run.key_value_head_count > 0 ? run.key_value_head_count : run.attention_head_count;
+  return groups * groups * HeadSize(run) + groups;
+}
+
+}  // namespace
 
 std::vector<std::string> LayersOfFamily(const FamilyTraits& traits, ConfigFields& fields,
                                         int layer_count) {
@@ -35,6 +75,33 @@ int ReadWindow(const FamilyTraits& traits, ConfigFields& fields) {
   const int otherwise = traits.model_type == "recurrent_gemma" ? 2048 : 0;
   return fields.Count({"sliding_window", "sliding_window_size", "attention_window_size"},
                       otherwise);
+}
+
+int CountPairedLayers(const FamilyTraits& traits, ConfigFields& fields,
+                      std::vector<std::string>* notes) {
+  if (traits.model_type != "longcat_flash" || !fields.Has("num_layers")) return 0;
+  const int pairs = fields.Size({"num_layers"});
+  const int count = CappedProduct(2, pairs);
+  if (fields.Optional({"num_hidden_layers"}, count) != count) {
+    fields.Fail("num_hidden_layers", absl::StrCat("must be twice num_layers, ", count));
+  }
+  for (const char* key : {"attention_method", "mla_scale_q_lora", "mla_scale_kv_lora"}) {
+    fields.MarkRead(key);
+  }
+  notes->push_back(absl::StrCat(
+      "num_layers ", pairs,
+      ": each is two layers here, the first with experts beside its dense "
+      "part; what the experts give is added behind the second one, which is not priced"));
+  return count;
+}
+
+int64_t FamilyParameterCount(const FamilyTraits& traits, ConfigFields& fields,
+                             const TransformerRunFacts& run, std::vector<std::string>* notes) {
+  if (traits.model_type == "step3_text") return NarrowQueries(fields, run, notes);
+  if (traits.model_type == "doge") return DynamicMask(fields, run, notes);
+  if (traits.model_type != "bitnet") return 0;
+  notes->push_back("bitnet: the layers are priced in the precision of the model, not in 1.58 bits");
+  return int64_t{run.attention_head_count} * HeadSize(run) + fields.Size({"intermediate_size"});
 }
 
 }  // namespace parplan

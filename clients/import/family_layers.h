@@ -1,14 +1,17 @@
-// The rules by which configuration classes of Hugging Face Transformers name layers and choose
-// windows where a file of their family is silent. `ReadLayerLayout` (layer_layout.h) calls both.
+// The rules by which classes of Hugging Face Transformers count layers, name them and choose
+// windows where a file of their family is silent, and parameters that one family alone has.
+// `ReadTransformer` (transformer_config.h) and `ReadLayerLayout` (layer_layout.h) call them.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_FAMILY_LAYERS_H_
 #define PARPLAN_CLIENTS_IMPORT_FAMILY_LAYERS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "clients/import/config_fields.h"
 #include "clients/import/family_traits.h"
+#include "clients/import/model_facts.h"
 
 namespace parplan {
 
@@ -22,6 +25,18 @@ std::vector<std::string> LayersOfFamily(const FamilyTraits& traits, ConfigFields
 // Returns the number of tokens that layers with a window read, by `sliding_window`,
 // `sliding_window_size` or `attention_window_size`; 0 if there is none.
 int ReadWindow(const FamilyTraits& traits, ConfigFields& fields);
+
+// Returns the number of layers of LongCat-Flash: `num_layers` counts pairs of them, since a layer
+// of its class has attention and a dense part twice. Returns 0 for other families, and if there is
+// no such field.
+int CountPairedLayers(const FamilyTraits& traits, ConfigFields& fields,
+                      std::vector<std::string>* notes);
+
+// Returns the parameters that each layer of the family has beyond those of `run`'s heads, norms and
+// biases; negative if it has fewer. 0 for families without a rule of their own. Notes what is not
+// priced. REQUIRES, unchecked: `run` has heads.
+int64_t FamilyParameterCount(const FamilyTraits& traits, ConfigFields& fields,
+                             const TransformerRunFacts& run, std::vector<std::string>* notes);
 
 }  // namespace parplan
 

@@ -122,6 +122,8 @@ constexpr FamilyTraits Gte() {
 constexpr FamilyTraits kFamilies[] = {
     // Gated decoders with root-mean-square norms.
     {.model_type = "baichuan"},
+    // The model of 1.58 bits has a norm before the last product of each part (family_layers.h).
+    {.model_type = "bitnet"},
     {.model_type = "chatglm"},
     {.model_type = "cohere",
      .is_tied = true,
@@ -133,6 +135,8 @@ constexpr FamilyTraits kFamilies[] = {
      .norm_vector_count = 1,
      .windowed_layers = WindowedLayers::kAllButEveryFourth,
      .is_parallel = true},
+    // Scales of both residual connections count like norms.
+    {.model_type = "doge", .norm_vector_count = 4, .query_key_norm = kHead},
     {.model_type = "ernie4_5", .is_tied = true},
     {.model_type = "exaone"},
     {.model_type = "exaone4",
@@ -232,6 +236,7 @@ constexpr FamilyTraits kFamilies[] = {
      .head_size = 128,
      .has_shared_expert = true},
     {.model_type = "lfm2_moe", .is_tied = true, .query_key_norm = kHead},
+    {.model_type = "longcat_flash"},
     {.model_type = "mimo_v2_flash", .head_size = 192, .has_router_bias = true},
     {.model_type = "minimax"},
     {.model_type = "minimax_m2", .query_key_norm = kAllHeads, .named_query_key_norm = kAllHeads},
@@ -243,6 +248,7 @@ constexpr FamilyTraits kFamilies[] = {
      .uses_given_window = false,
      .has_shared_expert_gate = true},
     {.model_type = "qwen3_moe", .query_key_norm = kHead, .uses_given_window = false},
+    {.model_type = "step3_text"},
     // State spaces, alone and between layers of attention.
     {.model_type = "bamba", .has_state_space_heads = true, .state_space_state_size = 256},
     {.model_type = "falcon_h1", .has_state_space_heads = true, .state_space_state_size = 256},
@@ -339,6 +345,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kLanguageFamilies[] = 
     {"qwen3_vl_moe", "qwen3_moe"},
     {"qwen3_vl_moe_text", "qwen3_moe"},
     {"qwen3_vl_text", "qwen3"},
+    {"step3_vl", "step3_text"},
 };
 
 }  // namespace

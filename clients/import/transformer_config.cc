@@ -11,6 +11,7 @@
 #include "clients/import/end_parameters.h"
 #include "clients/import/expert_config.h"
 #include "clients/import/extra_parameters.h"
+#include "clients/import/family_layers.h"
 #include "clients/import/feed_forward_config.h"
 #include "clients/import/layer_layout.h"
 #include "clients/import/layer_name.h"
@@ -104,8 +105,9 @@ bool IsCausal(const FamilyTraits& traits, ConfigFields& fields, std::vector<std:
 
 void ReadSequenceLength(const FamilyTraits& traits, ConfigFields& fields,
                         TransformerRunFacts& run) {
-  for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length",
-                          "n_ctx", "max_sequence_length", "context_length", "max_context_length"}) {
+  for (const char* key :
+       {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx",
+        "max_sequence_length", "context_length", "max_context_length", "max_position_embedding"}) {
     const int length = fields.Optional({key}, 0);
     if (run.sequence_length == 0) run.sequence_length = length;
   }
@@ -296,7 +298,10 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
   ModelSizes sizes;
   TransformerRunFacts& run = sizes.base;
   run.kind = IsCausal(traits, fields, notes) ? v1::LAYER_KIND_DECODER : v1::LAYER_KIND_ENCODER;
-  run.layer_count = fields.Optional(kLayerCounts, ListedLayerCount(fields));
+  run.layer_count = CountPairedLayers(traits, fields, notes);
+  if (run.layer_count == 0) {
+    run.layer_count = fields.Optional(kLayerCounts, ListedLayerCount(fields));
+  }
   if (run.layer_count == 0) fields.Size({"num_hidden_layers"});
   run.hidden_size = fields.Size(kWidths);
   if (run.layer_count > kMaxLayerCount) {
@@ -386,6 +391,7 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
   sizes.extra = ReadLayerExtras(traits, fields, run, notes);
   sizes.extra.state_space = sizes.state_space.extra_parameter_count;
   sizes.extra.experts = sizes.experts.extra_parameter_count;
+  if (has_attention) sizes.extra.attention += FamilyParameterCount(traits, fields, run, notes);
   if (!fields.status().ok()) return facts;
   AddRuns(sizes, layers, predictions, opaque, counts_all_parameters, fields, facts);
 

@@ -33,6 +33,9 @@ TEST(ReadExperts, LayersWithExpertsAreThoseOfNamesOrOfAFirstAndALast) {
       {R"({"moe_layer_freq": 2})", ":.:.:."},
       {R"({"moe_layer_frequency": 2})", ".:.:.:"},
       {R"({"expert_layer_period": 2, "expert_layer_offset": 1})", ".:.:.:"},
+      {R"({"is_moe_layer": [false, true, true, true, true, false],
+           "first_last_k_dense_replace": 1})",
+       ".::::."},
   };
   for (const auto& test : cases) {
     ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import,
@@ -50,6 +53,13 @@ TEST(ReadExperts, LayersWithExpertsAreThoseOfNamesOrOfAFirstAndALast) {
 }
 
 TEST(ReadExperts, RulesThatNameNoLayersAreRefused) {
+  for (const char* flags : {"[false, true]", "[0, 1, 1, 1, 1, 1]", "true"}) {
+    EXPECT_THAT(
+        ImportConfigText(With(kMixture, absl::StrCat(R"({"is_moe_layer": )", flags, "}").c_str()))
+            .status()
+            .ToString(),
+        HasSubstr("config.json: is_moe_layer"));
+  }
   for (const char* marks : {"[0, 1]", "[0, 1, 2, 1, 1, 1]"}) {
     EXPECT_THAT(
         ImportConfigText(With(kMixture, absl::StrCat(R"({"moe_layer_freq": )", marks, "}").c_str()))

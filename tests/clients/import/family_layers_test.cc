@@ -1,0 +1,102 @@
+#include "clients/import/family_layers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "clients/import/hugging_face.h"
+#include "tests/clients/import/hugging_face_cases.h"
+#include "tests/support/status_matchers.h"
+
+namespace parplan {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+constexpr int64_t kHidden = 64;
+// Table, head and last norm of 100 words.
+constexpr int64_t kBothEnds = 2 * 100 * kHidden + kHidden;
+constexpr int64_t kNorms = 2 * kHidden;
+constexpr int64_t kDensePart = 3 * kHidden * 96;
+// Four heads of 16, two key-value heads.
+constexpr int64_t kAttention = 2 * kHidden * 64 + 2 * kHidden * 32;
+
+TEST(FamilyLayers, DogeHasADynamicMaskAndScalesOfResiduals) {
+  const std::string config =
+      With(kGated, R"({"model_type": "doge", "keep_window_size": 2048, "is_moe": false,
+                       "num_experts": 16384, "num_experts_per_tok": 64,
+                       "expert_retrieval_size": 64, "num_cdmoe_experts": 16384,
+                       "num_cdmoe_heads": 4, "num_cdmoe_experts_per_head": 8})");
+  // Norms of queries and keys; a number of each key-value head from its values, and its scale.
+  const int64_t layer = kAttention + 2 * 16 + 2 * 2 * 16 + 2 + kNorms + 2 * kHidden + kDensePart;
+  EXPECT_EQ(ParametersOf(config), 3 * layer + kBothEnds);
+  EXPECT_THAT(ImportConfigText(With(config.c_str(), R"({"is_moe": true})")).status().ToString(),
+              HasSubstr("is_moe: is of experts of one vector"));
+}
+
+TEST(FamilyLayers, BitNetHasANormBeforeTheLastProductOfEachPart) {
+  const std::string config = With(kGated, R"({"model_type": "bitnet", "hidden_act": "relu2"})");
+  EXPECT_EQ(ParametersOf(config),
+            3 * (kAttention + kHidden + kNorms + kDensePart + 96) + kBothEnds);
+}
+
+TEST(FamilyLayers, StepHasNarrowQueriesAndNamesItsLayersWithExpertsInAText) {
+  const std::string config =
+      With(kGated, R"({"model_type": "step3_text", "num_key_value_heads": null, "head_dim": 32,
+                  "num_attention_groups": 1, "share_q_dim": 24, "moe_intermediate_size": 16,
+                  "moe_num_experts": 8, "moe_top_k": 3, "share_expert_dim": 32,
+                  "moe_layers_enum": "1,2", "norm_expert_weight": false,
+                  "moe_router_activation": "softmax", "max_position_embeddings": null,
+                  "max_position_embedding": 32})");
+  const int64_t attention =
+      kHidden * 24 + 24 + 24 * 128 + 2 * kHidden * 32 + 128 * kHidden + kNorms;
+  const int64_t experts = 8 * 3 * kHidden * 16 + kHidden * 8 + 3 * kHidden * 32;
+  EXPECT_EQ(ParametersOf(config), 3 * attention + kDensePart + 2 * experts + kBothEnds);
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_EQ(LayersOf(import.model), ".::");
+  EXPECT_THAT(import.notes, Contains(HasSubstr("share_q_dim 24")));
+  for (const char* bad : {"1,x", "1,,2", "3", "-1"}) {
+    const std::string change = std::string(R"({"moe_layers_enum": ")") + bad + R"("})";
+    EXPECT_THAT(ImportConfigText(With(config.c_str(), change.c_str())).status().ToString(),
+                HasSubstr("moe_layers_enum: must"))
+        << bad;
+  }
+}
+
+// One layer of the class is two here. Four of the twelve experts give back what they receive, so
+// of six chosen ones four compute.
+TEST(FamilyLayers, LongCatHasTwoLayersInOne) {
+  const std::string config =
+      With(kLatent, R"({"model_type": "longcat_flash", "num_hidden_layers": null, "num_layers": 2,
+                        "intermediate_size": null, "ffn_hidden_size": 96,
+                        "moe_intermediate_size": null, "expert_ffn_hidden_size": 16,
+                        "num_experts_per_tok": null, "moe_topk": 6, "n_shared_experts": null,
+                        "first_k_dense_replace": null, "zero_expert_num": 4,
+                        "zero_expert_type": "identity", "router_bias": false, "head_dim": 4,
+                        "attention_method": "MLA", "mla_scale_q_lora": true,
+                        "mla_scale_kv_lora": true})");
+  const int64_t latent = kHidden * 24 + 24 + 24 * 4 * 16 + kHidden * (16 + 4) + 16 +
+                         16 * 4 * (12 + 8) + 4 * 8 * kHidden + kNorms;
+  const int64_t experts = 8 * 3 * kHidden * 16 + kHidden * (8 + 4);
+  EXPECT_EQ(ParametersOf(config), 4 * (latent + kDensePart) + 2 * experts + kBothEnds);
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_EQ(LayersOf(import.model), ":.:.");
+  EXPECT_EQ(import.model.layer_definitions(1).experts_per_token(), 4);
+  EXPECT_EQ(import.model.layer_definitions(1).shared_expert_feed_forward_size(), 96);
+  EXPECT_EQ(ParametersOf(With(config.c_str(), R"({"router_bias": true})")),
+            4 * (latent + kDensePart) + 2 * (experts + 12) + kBothEnds);
+  EXPECT_EQ(ParametersOf(With(config.c_str(), R"({"num_hidden_layers": 4})")),
+            ParametersOf(config));
+  EXPECT_THAT(
+      ImportConfigText(With(config.c_str(), R"({"num_hidden_layers": 3})")).status().ToString(),
+      HasSubstr("num_hidden_layers: must be twice num_layers, 4"));
+  EXPECT_THAT(
+      ImportConfigText(With(config.c_str(), R"({"zero_expert_type": "zero"})")).status().ToString(),
+      HasSubstr("zero_expert_type: must be `identity`"));
+}
+
+}  // namespace
+}  // namespace parplan
