@@ -209,7 +209,11 @@ def check_split(index: int, layer: nn.Module, names: Mapping[int, str], strategy
 def _split_of(index: int, layer: nn.Module, names: Mapping[int, str], strategy: Strategy,
               plan: Mapping[str, str]) -> _Split:
     modules = {names[id(module)]: module for module in layer.modules() if id(module) in names}
-    styles = styles_of(modules, plan)
+    # PyTorch's RowwiseParallel says by the same words how a table and how a projection get their
+    # input whole.
+    styles = {name: "rowwise_split_input" if style in _EMBEDDING
+              and isinstance(modules[name], nn.Linear) else style
+              for name, style in styles_of(modules, plan).items()}
     style_of = {id(modules[name]): style for name, style in styles.items()}
     experts = experts_of(layer)
     spread = set(experts.modules()) if experts is not None else set()

@@ -44,7 +44,7 @@ class Updates:
                  device: torch.device | None = None) -> None:
         """Raises SpecInvalid naming an optimizer that does not treat elements one by one, and for
         a schedule without one. A rank without parameters, such as one whose layers have none, makes
-        both for a number of its own and forgets them: it raises what other ranks do."""
+        both for a matrix of one number and forgets them: it raises what other ranks do."""
         self._named = [(name, parameter) for name, parameter in named if parameter.requires_grad]
         self._parts = [nn.Parameter(local_of(parameter.detach())) if isinstance(parameter, DTensor)
                        else parameter for _, parameter in self._named]
@@ -56,7 +56,7 @@ class Updates:
             if make_schedule is not None:
                 raise field_error("SPEC_INVALID", "schedule", "needs an optimizer")
             return
-        optimizer = make(list(self._parts) or [nn.Parameter(torch.zeros(1, device=device))])
+        optimizer = make(list(self._parts) or [nn.Parameter(torch.zeros(1, 1, device=device))])
         _check(optimizer)
         before = _options(optimizer)
         made = None if make_schedule is None else make_schedule(optimizer)

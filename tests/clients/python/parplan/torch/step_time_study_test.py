@@ -74,8 +74,6 @@ def test_figures_of_rows():
     assert (whole["best_behind"], whole["rank_correlation"]) == (0.3, pytest.approx(0.5))
 
 
-
-
 def test_steps_count_in_which_threads_had_their_processors():
     disturbed, quiet = (0.9, 0.3), (0.5, 0.001)
     assert study.undisturbed([disturbed, quiet, (0.6, 0.03)], 2) == [quiet, (0.6, 0.03)]
