@@ -324,6 +324,11 @@ std::string KeyStore::Activate(Entries& entries, absl::Time now) const {
 
 void KeyStore::MakeRoom(Entries& entries, const std::string& kept_id, absl::Time now) {
   if (entries.size() < TrustBundle::kMaxKeyCount) return;
+  // `Activate` takes a key that waits and makes none.
+  const bool has_next = std::any_of(entries.begin(), entries.end(), [now](const Entry& entry) {
+    return entry.info.StatusAt(now) == KeyStatus::kNext && entry.info.not_before <= now;
+  });
+  if (has_next) return;
   const auto is_idle = [&](const Entry& entry) {
     return entry.info.key_id != kept_id && !entry.info.SignsAt(now) &&
            entry.info.StatusAt(now) != KeyStatus::kNext;
@@ -334,7 +339,7 @@ void KeyStore::MakeRoom(Entries& entries, const std::string& kept_id, absl::Time
     return is_idle(entry) && entry.info.status == KeyStatus::kRevoked;
   });
   if (dropped == entries.end()) dropped = std::find_if(entries.begin(), entries.end(), is_idle);
-  // Else all others wait; `Activate` takes one of them, or `Store` refuses.
+  // Else all others wait for their time, and `Store` refuses.
   if (dropped != entries.end()) entries.erase(dropped);
 }
 

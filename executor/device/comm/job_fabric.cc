@@ -31,10 +31,6 @@ namespace {
 constexpr int kSpinsWithOwnCore = 2000;
 constexpr int kSpinsWithSharedCore = 50;
 
-// How long a rank tries to reach another before it looks whether the job has failed meanwhile:
-// enough for three addresses that swallow packets (socket.h).
-constexpr absl::Duration kConnectPatience = absl::Seconds(10);
-
 // Returns what a symbolic link says; nothing if it cannot be read.
 std::string LinkText(const char* path) {
   std::array<char, 128> text = {};
@@ -266,7 +262,7 @@ absl::StatusOr<Socket> JobFabric::Visit(
     const std::function<absl::StatusOr<Socket>(absl::Duration deadline)>& connect) {
   while (true) {
     PARPLAN_RETURN_IF_ERROR(Health());
-    const absl::Duration limit = std::min(deadline, SteadyNow() + kConnectPatience);
+    const absl::Duration limit = std::min(deadline, SteadyNow() + options_.connect_patience);
     absl::StatusOr<Socket> connected = connect(limit);
     // Tried to the limit, and not at all if it came back before.
     if (absl::IsUnavailable(connected.status()) && limit < deadline &&

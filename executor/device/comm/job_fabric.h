@@ -72,6 +72,9 @@ struct JobFabricOptions {
   // When this rank began to wait for others, on SteadyNow(): `join_timeout` for joining counts from
   // there on. From the call of `Join` on, if it is nothing.
   std::optional<absl::Duration> join_start;
+  // Limit of one try to connect to another rank, after which this one looks whether the job goes on
+  // and tries again; the default is enough for three addresses that swallow packets (socket.h).
+  absl::Duration connect_patience = absl::Seconds(10);
   // Limit on an operation of a communicator, from its start.
   absl::Duration operation_timeout = absl::Minutes(5);
   // How often a waiting rank polls before it sleeps. Below 0: 2000 times if the rank may use one

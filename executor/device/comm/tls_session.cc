@@ -42,7 +42,6 @@ bool IsOfOwnSettings(unsigned long error) {
     case SSL_R_NO_CIPHERS_AVAILABLE:
     case SSL_R_NO_PROTOCOLS_AVAILABLE:
     case SSL_R_NO_SUITABLE_GROUPS:
-    case SSL_R_NO_SUITABLE_KEY_SHARE:
       return true;
     default:
       return false;
@@ -61,7 +60,16 @@ bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK || e
 absl::StatusOr<SSL_CTX*> MakeContext(TlsSide side) {
   SSL_CTX* const context =
       SSL_CTX_new(side == TlsSide::kClient ? TLS_client_method() : TLS_server_method());
-  if (context == nullptr) return StatusOfTlsError(ERR_peek_error());
+  if (context == nullptr) {
+    const unsigned long error = ERR_peek_last_error();
+    const absl::StatusCode code = ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE
+                                      ? absl::StatusCode::kUnavailable
+                                      : absl::StatusCode::kInternal;
+    return absl::Status(
+        code, absl::StrCat("OpenSSL on this system offers no TLS (", ReasonOf(error), ")"));
+  }
+  // `Protocol` and `Options` of that configuration may have set them.
+  SSL_CTX_clear_options(context, SSL_OP_NO_TLSv1_3 | SSL_OP_ALLOW_NO_DHE_KEX);
   // A provider for FIPS 140 may lack X25519. The two sides need not have the same.
   const bool is_set = SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION) == 1 &&
                       SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&

@@ -321,6 +321,21 @@ TEST_F(KeyStoreTest, AKeyOfAFullBundleCanBeRevoked) {
   EXPECT_THAT(SigningKeyIds(MustOpen(start_), start_), SizeIs(1));
 }
 
+// The key that waits takes the place, so no plan of another loses its key.
+TEST_F(KeyStoreTest, AFullBundleKeepsAllItsKeysWhereOneWaits) {
+  KeyStore store = MustOpen(start_);
+  while (BundleOnDisk().keys().size() + 1 < TrustBundle::kMaxKeyCount) {
+    ASSERT_OK(store.Revoke(SigningKeyIds(store, start_)[0], start_));
+  }
+  ASSERT_OK_AND_ASSIGN(const std::string waiting, store.Generate(start_));
+  const TrustBundle before = BundleOnDisk();
+  ASSERT_THAT(before.keys(), SizeIs(TrustBundle::kMaxKeyCount));
+  ASSERT_OK(store.Revoke(SigningKeyIds(store, start_)[0], start_));
+  EXPECT_THAT(SigningKeyIds(store, start_), ElementsAre(waiting));
+  const TrustBundle after = BundleOnDisk();
+  for (const auto& key : before.keys()) EXPECT_NE(after.Find(key.public_key.key_id()), nullptr);
+}
+
 TEST_F(KeyStoreTest, RevokesOnlyAKeyThatIsNamedWell) {
   KeyStore store = MustOpen(start_);
   const std::string key_id = store.List(start_)[0].key_id;

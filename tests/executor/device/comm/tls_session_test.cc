@@ -502,7 +502,8 @@ TEST(TlsSession, TheConfigurationOfOpensslEndsNoJob) {
   ASSERT_EQ(::setenv("OPENSSL_CONF", path.c_str(), 1), 0);
   for (const char* const harmless :
        {"MaxProtocol = TLSv1.2", "MinProtocol = TLSv1.1", "Groups = P-384",
-        "Ciphersuites = TLS_CHACHA20_POLY1305_SHA256", "Options = ServerPreference"}) {
+        "Ciphersuites = TLS_CHACHA20_POLY1305_SHA256", "Options = ServerPreference",
+        "Protocol = -TLSv1.3"}) {
     configure(harmless);
     EXPECT_EXIT(TalkAndExit(), testing::ExitedWithCode(0), "OK") << harmless;
   }
