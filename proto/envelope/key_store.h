@@ -119,9 +119,9 @@ class KeyStore {
   // that it ever signed. `key_id` may be the first 8 or more digits of an id. If no other key
   // signs, the waiting key or a new one does from now on; if it would be the 65th of the bundle,
   // the oldest revoked key is taken out, else the oldest that has retired (the file of it gets the
-  // suffix `.dropped`). Returns the whole id; the same again for a key that is revoked already. NOT_FOUND
-  // (RESOURCE_NOT_FOUND) if there is no such key, and for fewer than 8 digits; INVALID_ARGUMENT
-  // (SPEC_INVALID) if several ids begin so.
+  // suffix `.dropped`). Returns the whole id; the same again for a key that is revoked already.
+  // NOT_FOUND (RESOURCE_NOT_FOUND) if there is no such key, and for fewer than 8 digits;
+  // INVALID_ARGUMENT (SPEC_INVALID) if several ids begin so.
   absl::StatusOr<std::string> Revoke(absl::string_view key_id, absl::Time now);
 
   // Rotates unless some key signs both now and `overlap` after `now`, and returns whether it did.
