@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "clients/import/shell_branches.h"
 #include "clients/import/shell_text.h"
 #include "clients/import/shell_variables.h"
 
@@ -77,6 +78,11 @@ class ScriptReader {
     }
     LaunchCommand command = std::move(found_.front());
     PARPLAN_RETURN_IF_ERROR(CheckVariables(&command));
+    if (!variables_.taken_as_empty().empty()) {
+      command.notes.push_back(absl::StrCat(
+          "Variables that the file asks for in a test and does not set count as empty: ",
+          absl::StrJoin(variables_.taken_as_empty(), ", "), "."));
+    }
     return command;
   }
 
@@ -97,56 +103,161 @@ class ScriptReader {
   }
 
   absl::Status ReadCommand(const ShellCommand& command, int inner_lines) {
+    const ShellRun run = RunOf(command.joint);
+    // Words that lead a command: keywords and assignments.
+    bool is_negated = false;
     size_t begin = 0;
-    for (; begin < command.size(); ++begin) {
-      const ShellWord& word = command[begin];
+    for (; begin < command.words.size(); ++begin) {
+      const ShellWord& word = command.words[begin];
       if (const std::optional<Assignment> assignment = AssignmentOf(word)) {
-        PARPLAN_RETURN_IF_ERROR(Assign(*assignment));
+        PARPLAN_RETURN_IF_ERROR(Assign(*assignment, run));
         continue;
       }
       const std::optional<std::string> text = PlainText(word);
-      if (!text.has_value() || !ReadKeyword(*text)) break;
+      if (text == "!") {
+        is_negated = !is_negated;
+        continue;
+      }
+      if (!text.has_value() || !ReadKeyword(*text, run)) break;
       if (*text == "for" || *text == "select") {
-        const auto name = begin + 1 < command.size() ? PlainText(command[begin + 1]) : std::nullopt;
-        if (name.has_value()) variables_.Forget(*name);
+        const std::optional<std::string> name =
+            begin + 1 < command.words.size() ? PlainText(command.words[begin + 1]) : std::nullopt;
+        if (name.has_value() && run != ShellRun::kNo) variables_.Forget(*name);
         return absl::OkStatus();
       }
     }
+    const std::vector<ShellWord> rest(command.words.begin() + static_cast<int64_t>(begin),
+                                      command.words.end());
+    NoteValue(command.joint, run, ValueOfCommand(command.joint, rest, is_negated));
+    if (Within(branches_.run(), run) == ShellRun::kNo) return absl::OkStatus();
     std::vector<std::string> words;
-    for (; begin < command.size(); ++begin) {
-      const absl::Status status = variables_.Expand(command[begin], &words);
+    for (const ShellWord& word : rest) {
+      PARPLAN_RETURN_IF_ERROR(SetDefaults(rest, word, run));
+      const absl::Status status = variables_.Expand(word, &words);
       if (!status.ok()) return Fault(status.message());
     }
     return ReadWords(words, inner_lines);
   }
 
-  // Counts branches. Returns whether another command may follow the word.
-  bool ReadKeyword(const std::string& word) {
-    static const auto* const opening =
-        new std::set<std::string>({"if", "for", "select", "while", "until", "case", "{"});
-    static const auto* const closing = new std::set<std::string>({"fi", "done", "esac", "}"});
-    static const auto* const between = new std::set<std::string>(
-        {"then", "else", "elif", "do", "!", "time", "exec", "export", "declare", "local",
-         "readonly", "typeset", "-a", "-x", "-r", "-i", "eval"});
-    if (opening->count(word) > 0) {
-      ++branches_;
-      return true;
+  // Returns whether a command runs behind the one before it.
+  ShellRun RunOf(ShellJoint joint) const {
+    if (joint == ShellJoint::kAfter || is_in_test_) return ShellRun::kYes;
+    // A command that is no test is expected to succeed where the next one is for that case.
+    if (!last_.has_value()) {
+      const bool succeeds = is_last_ordinary_ && joint == ShellJoint::kAnd;
+      return succeeds ? ShellRun::kYes : ShellRun::kMaybe;
     }
-    if (closing->count(word) > 0) {
-      branches_ = std::max(branches_ - 1, 0);
-      return true;
-    }
-    return between->count(word) > 0;
+    return *last_ == (joint == ShellJoint::kAnd) ? ShellRun::kYes : ShellRun::kNo;
   }
 
-  absl::Status Assign(const Assignment& assignment) {
-    if (branches_ > 0) {
-      variables_.Forget(assignment.name);
-      return absl::OkStatus();
+  // Keeps the value of a command for the one behind it, and for the branch whose condition it is.
+  void NoteValue(ShellJoint joint, ShellRun run, std::optional<bool> value) {
+    if (run == ShellRun::kNo) return;
+    // It decides alone what it may run for: whatever was before, `... || true` is true.
+    const bool decides = value == (joint == ShellJoint::kOr);
+    last_ = run == ShellRun::kYes || decides ? value : std::nullopt;
+  }
+
+  // Returns the value of a command without its leading words: that of a test, or nothing.
+  std::optional<bool> ValueOfCommand(ShellJoint joint, std::vector<ShellWord> words,
+                                     bool is_negated) {
+    is_last_ordinary_ = false;
+    const std::optional<std::string> first =
+        words.empty() ? std::nullopt : PlainText(words.front());
+    const std::optional<std::string> last = words.empty() ? std::nullopt : PlainText(words.back());
+    std::optional<bool> value;
+    if (is_in_test_ || first == "[[") {
+      // `[[ a && b ]]` was split at its sign.
+      if (!is_in_test_) {
+        words.erase(words.begin());
+        test_joint_ = ShellJoint::kAfter;
+        // A sign before it is for the whole test.
+        is_test_known_ = !is_negated || last == "]]";
+      }
+      if (last == "]]" && !words.empty()) words.pop_back();
+      value = ValueOfTest(words, variables_);
+      if (is_in_test_) value = Joined(joint, value);
+      is_in_test_ = last != "]]";
+    } else if (first == "[" || first == "test") {
+      words.erase(words.begin());
+      if (first == "[" && !words.empty()) words.pop_back();
+      value = ValueOfTest(words, variables_);
+    } else if (first == "true" || first == ":" || words.empty()) {
+      value = true;
+    } else if (first == "false") {
+      value = false;
+    } else {
+      is_last_ordinary_ = !is_negated && !branches_.in_condition();
     }
+    if (value.has_value() && is_negated) value = !*value;
+    return value;
+  }
+
+  // Returns the value of two parts of one test; nothing where the signs are not all the same, since
+  // `&&` goes before `||` there.
+  std::optional<bool> Joined(ShellJoint joint, std::optional<bool> value) {
+    if (joint == ShellJoint::kAfter) is_test_known_ = false;
+    if (!is_test_known_) return std::nullopt;
+    if (test_joint_ != ShellJoint::kAfter && test_joint_ != joint) return std::nullopt;
+    test_joint_ = joint;
+    const bool deciding = joint == ShellJoint::kOr;
+    if (last_ == deciding || value == deciding) return deciding;
+    return last_.has_value() && value.has_value() ? value : std::nullopt;
+  }
+
+  // Follows branches. Returns whether another command may follow the word.
+  bool ReadKeyword(const std::string& word, ShellRun run) {
+    static const auto* const opening =
+        new std::set<std::string>({"for", "select", "while", "until", "case", "{"});
+    static const auto* const closing = new std::set<std::string>({"fi", "done", "esac", "}"});
+    static const auto* const between =
+        new std::set<std::string>({"do", "time", "exec", "export", "declare", "local", "readonly",
+                                   "typeset", "-a", "-x", "-r", "-i", "eval"});
+    const ShellRun here = Within(branches_.run(), run);
+    if (word == "if") {
+      branches_.OpenIf(here);
+    } else if (word == "elif") {
+      branches_.Elif();
+    } else if (word == "then") {
+      branches_.Then(last_);
+      is_in_test_ = false;
+    } else if (word == "else") {
+      branches_.Else();
+    } else if (opening->count(word) > 0) {
+      branches_.OpenOther(here);
+    } else if (closing->count(word) > 0) {
+      branches_.Close();
+    } else {
+      return between->count(word) > 0;
+    }
+    return true;
+  }
+
+  absl::Status Assign(const Assignment& assignment, ShellRun run) {
+    const ShellRun here = Within(branches_.run(), run);
+    if (here == ShellRun::kMaybe) variables_.Forget(assignment.name);
+    if (here != ShellRun::kYes) return absl::OkStatus();
     const absl::Status status =
         variables_.Assign(assignment.name, assignment.appends, assignment.value);
     return status.ok() ? status : Fault(status.message());
+  }
+
+  // Sets the variables of `: ${NAME:=text}`, as scripts give defaults.
+  absl::Status SetDefaults(const std::vector<ShellWord>& command, const ShellWord& word,
+                           ShellRun run) {
+    if (PlainText(command.front()) != ":") return absl::OkStatus();
+    for (const ShellPiece& piece : word.pieces) {
+      const size_t sign = piece.is_variable ? piece.text.find('=') : std::string::npos;
+      if (sign == std::string::npos) continue;
+      absl::string_view name = absl::string_view(piece.text).substr(0, sign);
+      absl::ConsumeSuffix(&name, ":");
+      const ShellWord assigned = {.pieces = {{.text = absl::StrCat(name, "=")}, piece},
+                                  .elements = std::nullopt};
+      if (const std::optional<Assignment> assignment = AssignmentOf(assigned)) {
+        PARPLAN_RETURN_IF_ERROR(Assign(*assignment, run));
+      }
+    }
+    return absl::OkStatus();
   }
 
   absl::Status ReadWords(const std::vector<std::string>& words, int inner_lines) {
@@ -244,7 +355,15 @@ class ScriptReader {
   const NamedText& file_;
   const absl::string_view required_argument_;
   ShellVariables variables_;
-  int branches_ = 0;
+  ShellBranches branches_;
+  // The value of the command before, as far as the text says; and whether that is no test, and its
+  // success is expected.
+  std::optional<bool> last_;
+  bool is_last_ordinary_ = false;
+  // Whether a `[[` is open, whether its value can be known, and how its parts are joined so far.
+  bool is_in_test_ = false;
+  bool is_test_known_ = true;
+  ShellJoint test_joint_ = ShellJoint::kAfter;
   std::vector<LaunchCommand> found_;
 };
 

@@ -32,9 +32,11 @@ struct LaunchCommand {
 // Finds the one command of a script that starts a Python program with the argument
 // `required_argument`, for example `--micro-batch-size`, and expands what the script sets as text
 // before it: variables, arrays, `+=`, `${NAME:-default}`, `$((...))`, a command line inside a word
-// (`bash -c "..."`). Nothing is run. Values that only a run of the script knows (`$1`, `$(...)`,
-// assignments in branches, loops and functions) stay as the variable's name where they are one
-// value of an argument.
+// (`bash -c "..."`), and the branch of an `if` whose tests the text decides (ValueOfTest, in
+// shell_branches.h), as also commands behind `&&` and `||`. Variables that tests ask for and that
+// the script does not set count as empty, with a note. Nothing is run. Values that only a run of
+// the script knows (`$1`, `$(...)`, assignments in other branches, in loops and functions) stay as
+// the variable's name where they are one value of an argument.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) naming the file for more than kMaxImportBytes, also after
 // expansion; an open quotation or parenthesis; no such command, or several; and a variable that is

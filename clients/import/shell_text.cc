@@ -46,6 +46,10 @@ class ShellSplitter {
       if (is_array_) return Open();
       ++place_;
       ReadArray();
+    } else if ((letter == '&' || letter == '|') && Next() == letter) {
+      EndCommand();
+      command_.joint = letter == '&' ? ShellJoint::kAnd : ShellJoint::kOr;
+      place_ += 2;
     } else if (letter == ';' || letter == '|' || letter == '(' || letter == ')') {
       EndCommand();
       ++place_;
@@ -159,7 +163,7 @@ class ShellSplitter {
     if (inner.is_open_ || inner.place_ >= text_.size()) return Open();
     inner.EndCommand();
     for (ShellCommand& command : inner.commands_) {
-      for (ShellWord& word : command) elements.push_back(std::move(word));
+      for (ShellWord& word : command.words) elements.push_back(std::move(word));
     }
     word_.elements = std::move(elements);
     place_ = inner.place_ + 1;
@@ -178,19 +182,20 @@ class ShellSplitter {
     const bool is_here = text_[place_] == '<' && Next() == '<' && Next(2) != '<';
     while (place_ < text_.size() && absl::StrContains("<>&-", text_[place_])) ++place_;
     while (place_ < text_.size() && (text_[place_] == ' ' || text_[place_] == '\t')) ++place_;
-    const size_t count = command_.size();
+    std::vector<ShellWord>& words = command_.words;
+    const size_t count = words.size();
     while (place_ < text_.size() && !is_open_ && !absl::ascii_isspace(text_[place_]) &&
            !absl::StrContains(";|)", text_[place_])) {
       ReadLetter();
     }
     EndWord();
-    if (command_.size() == count) return;
+    if (words.size() == count) return;
     if (is_here) {
       std::string delimiter;
-      for (const ShellPiece& piece : command_.back().pieces) delimiter += piece.text;
+      for (const ShellPiece& piece : words.back().pieces) delimiter += piece.text;
       here_documents_.push_back(std::move(delimiter));
     }
-    command_.resize(count);
+    words.resize(count);
   }
 
   void SkipHereDocuments() {
@@ -217,13 +222,15 @@ class ShellSplitter {
     word_.pieces.push_back({std::move(text), true, is_quoted});
   }
   void EndWord() {
-    if (has_word_) command_.push_back(std::move(word_));
+    if (has_word_) command_.words.push_back(std::move(word_));
     word_ = ShellWord();
     has_word_ = false;
   }
   void EndCommand() {
     EndWord();
-    if (!command_.empty()) commands_.push_back(std::move(command_));
+    // A line may end behind `&&` or `||`.
+    if (command_.words.empty()) return;
+    commands_.push_back(std::move(command_));
     command_ = ShellCommand();
   }
   void Open() {

@@ -30,8 +30,15 @@ struct ShellWord {
   std::optional<std::vector<ShellWord>> elements;
 };
 
+// How a command follows the one before it: it runs after it, or only if that succeeded (`&&`) or
+// failed (`||`).
+enum class ShellJoint { kAfter, kAnd, kOr };
+
 // One command: assignments, a program and its arguments. Keywords such as `if` are words too.
-using ShellCommand = std::vector<ShellWord>;
+struct ShellCommand {
+  ShellJoint joint = ShellJoint::kAfter;
+  std::vector<ShellWord> words;
+};
 
 // Splits at line ends, `;`, `&`, `|` and parentheses. Comments, redirections and here-documents are
 // left out. Returns nothing if a quotation, expansion or array is open at the end, or

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -17,6 +18,8 @@ namespace {
 
 // Parentheses and defaults inside of one another; scripts of people have two or three.
 constexpr int kMaxNesting = 16;
+// Texts that tests compare; longer ones count as not known.
+constexpr size_t kMaxTextBytes = 64 << 10;
 // Larger values are not read; products of two values below it are exact.
 constexpr int64_t kMaxShellNumber = int64_t{1} << 31;
 
@@ -116,6 +119,11 @@ class ShellArithmetic {
   bool is_known_ = true;
 };
 
+// Returns whether a text is the number of an argument of the script, as in `$1`.
+bool IsPosition(absl::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+}
+
 bool IsName(absl::string_view text) {
   return !text.empty() && !absl::ascii_isdigit(text[0]) &&
          std::all_of(text.begin(), text.end(),
@@ -195,7 +203,8 @@ std::optional<ShellVariables::Value> ShellVariables::ValueOf(const std::string& 
   }
   for (const char* const sign : {":-", ":=", "-", "="}) {
     const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits(sign, 1));
-    if (parts.size() == 2 && IsName(parts[0])) return ValueOrDefault(parts[0], parts[1]);
+    if (parts.size() == 2 && (IsName(parts[0]) || IsPosition(parts[0])))
+      return ValueOrDefault(parts[0], parts[1]);
   }
   return std::nullopt;
 }
@@ -213,12 +222,35 @@ std::optional<ShellVariables::Value> ShellVariables::ValueOrDefault(const std::s
   Value words;
   ++depth_;
   for (const ShellCommand& command : *commands) {
-    for (const ShellWord& word : command) {
+    for (const ShellWord& word : command.words) {
       if (!Expand(word, &words).ok()) bytes_left_ = 0;
     }
   }
   --depth_;
   return Value{absl::StrJoin(words, " ")};
+}
+
+std::optional<std::string> ShellVariables::TextOf(const ShellWord& word) {
+  if (word.elements.has_value()) return std::nullopt;
+  std::string text;
+  for (const ShellPiece& piece : word.pieces) {
+    if (!piece.is_variable) {
+      text += piece.text;
+      continue;
+    }
+    const std::optional<Value> value = ValueOf(piece.text);
+    if (value.has_value()) {
+      text += absl::StrJoin(*value, " ");
+      // A value that was not known when it was assigned has a `$`.
+      if (absl::StrContains(text, '$')) return std::nullopt;
+    } else if ((IsName(piece.text) || IsPosition(piece.text)) && values_.count(piece.text) == 0) {
+      taken_as_empty_.insert(piece.text);
+    } else {
+      return std::nullopt;
+    }
+    if (text.size() > kMaxTextBytes) return std::nullopt;
+  }
+  return text;
 }
 
 void ShellVariables::AddText(absl::string_view text, bool* is_open,

@@ -41,8 +41,8 @@ class ShellVariables {
   // computed. `$NAME` of an array is its first element. Elements of an array in the word itself are
   // left out; `Assign` takes them. `${NAME:-text}` and its forms with `-`, `:=` and `=` become the
   // text if the variable was never set or is empty, else its value, which is all elements of an
-  // array. `:=` and `=` set nothing. Up to 16 may stand inside one another; deeper ones are not
-  // known.
+  // array; `${1:-text}` becomes the text, since arguments of the script are not known. `:=` and `=`
+  // set nothing. Up to 16 may stand inside one another; deeper ones are not known.
   //
   // An expansion that is not known becomes text, which joins the text beside it: `$` and the name,
   // also for `${NAME}`; `$` and a single character; and `${...}` around anything else, for example
@@ -51,6 +51,12 @@ class ShellVariables {
   // looks like that cannot be distinguished from it. RESOURCE_EXHAUSTED without a reason if the sum
   // reaches `max_bytes`; `words` may then have gained some.
   absl::Status Expand(const ShellWord& word, std::vector<std::string>* words);
+  // Returns what a word of a test expands to, not split. A variable that was never set, and an
+  // argument of the script, are empty, and `taken_as_empty` has their names then. Returns nothing
+  // for an array in the word, for an expansion that is not known, also within a value, and for more
+  // than 64 KiB.
+  std::optional<std::string> TextOf(const ShellWord& word);
+  const std::set<std::string>& taken_as_empty() const { return taken_as_empty_; }
 
  private:
   using Value = std::vector<std::string>;
@@ -70,6 +76,7 @@ class ShellVariables {
   std::map<std::string, std::optional<Value>> values_;
   // Names that were forgotten at least once.
   std::set<std::string> forgotten_;
+  std::set<std::string> taken_as_empty_;
 };
 
 }  // namespace parplan

@@ -88,10 +88,18 @@ TEST(ReadLaunchScript, ExpandsAsAShellDoes) {
 
 TEST(ReadLaunchScript, KeepsWhatOnlyARunKnows) {
   // A value of an argument may stay open; the reader of that argument decides.
-  EXPECT_EQ(Arguments("if true; then\n A=2\nfi", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("if ls; then\n A=2\nfi", "--a $A"), "--a|$A");
   EXPECT_EQ(Arguments("for A in 1 2; do echo; done", "--a $A"), "--a|$A");
   EXPECT_EQ(Arguments("A=$(date)", "--a \"$A\""), "--a|${(date)}");
-  EXPECT_EQ(Arguments("A=1\nif true; then A+=2; fi", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=1\nif ls; then A+=2; fi", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=1\nls || A=2", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=$5\nif [ $A = x ]; then B=1; fi", "--b $B"), "--b|$B");
+  EXPECT_EQ(Arguments("if [ -f x ]; then A=1; elif [ 1 -eq 2 ]; then A=2; else A=3; fi", "--a $A"),
+            "--a|$A");
+  EXPECT_EQ(Arguments("A=ab\nif [[ $A == a* ]]; then A=2; fi", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=1\nif ! [[ 1 == 1 && 1 == 1 ]]; then A=2; fi", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=1\nif (( A > 0 )); then A=2; fi", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=1\nif [[ 1 == 2 && -f x || 1 == 1 ]]; then A=2; fi", "--a $A"), "--a|$A");
   EXPECT_EQ(Arguments("", "--a $((B + 1)) --b $((1 / 0)) --c $((99999 * 99999))"),
             "--a|${((B + 1))}|--b|${((1 / 0))}|--c|${((99999 * 99999))}");
 }
@@ -101,7 +109,48 @@ TEST(ReadLaunchScript, RefusesVariablesThatMayHoldArguments) {
     EXPECT_THAT(Arguments("", words), AllOf(HasSubstr("run.sh: does not set"), HasSubstr("`$")))
         << words;
   }
-  EXPECT_THAT(Arguments("if true; then A=(--x); fi", "${A[@]}"), HasSubstr("does not set"));
+  EXPECT_THAT(Arguments("if ls; then A=(--x); fi", "${A[@]}"), HasSubstr("does not set"));
+}
+
+// Each condition is one that the text decides.
+TEST(ReadLaunchScript, TakesTheBranchesThatTheTextDecides) {
+  const std::string arms = "; then A=1; else A=2; fi";
+  for (const char* const holds :
+       {"true", "[ x ]", "[ -n x ]", "[ -z '' ]", "test a = a", "[[ a == a ]]", "[ 3 -gt 2 ]",
+        "[ 2 -le 2 ]", "! false", "[ ! -n '' ]", "! [ a = b ]", "[[ -z $UNSET ]]", "[ -z \"$1\" ]",
+        "[[ a == b ]] || [[ a == a ]]", "[[ a == b || a == a ]]", "[[ a == a && 1 -lt 2 ]]",
+        "[ -f x ] || true", "[ a = a ] &&\n [ b = b ]"}) {
+    EXPECT_EQ(Arguments(absl::StrCat("if ", holds, arms), "--a $A"), "--a|1") << holds;
+  }
+  for (const char* const fails :
+       {"false", "[ '' ]", "[ -z x ]", "[[ a != a ]]", "[ 3 -ne 3 ]", "! true", "[[ -n $UNSET ]]",
+        "[ -f x ] && false", "[[ a == b && a == a ]]", "[[ -f x && a == b ]]"}) {
+    EXPECT_EQ(Arguments(absl::StrCat("if ", fails, arms), "--a $A"), "--a|2") << fails;
+  }
+  const std::string sizes = "if [ $S = a ]; then A=1\nelif [ $S = b ]; then A=2\nelse A=3\nfi";
+  EXPECT_EQ(Arguments("S=a\n" + sizes, "$A"), "1");
+  EXPECT_EQ(Arguments("S=b\n" + sizes, "$A"), "2");
+  EXPECT_EQ(Arguments("S=c\n" + sizes, "$A"), "3");
+  // Within a branch that is not taken nothing is.
+  EXPECT_EQ(Arguments("A=1\nif false; then\n if true; then A=2; fi; A=3\nfi", "$A"), "1");
+  EXPECT_EQ(Arguments("A=1\nif ls; then\n if true; then A=2; fi\nfi", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=1\n[ a = b ] && A=2\n[ a = a ] && A+=3", "$A"), "13");
+  EXPECT_EQ(Arguments("A=1\n[ a = a ] || A=2\ncd x && A+=3", "$A"), "13");
+  EXPECT_EQ(Arguments("if false; then python a.py --size 3; fi", "x"), "x");
+  EXPECT_EQ(Arguments(": ${A:=2} \"${B=3}\"\nA=${A:=5}", "$A $B"), "2|3");
+  EXPECT_EQ(Arguments("A=${2:-MOCK}", "$A"), "MOCK");
+}
+
+TEST(ReadLaunchScript, SaysWhichVariablesItTakesAsEmpty) {
+  ASSERT_OK_AND_ASSIGN(const LaunchCommand command, ReadScript(R"(
+LOGGING_ARGS=(--log-interval 1)
+if [ -n "${WANDB_API_KEY}" ]; then
+    LOGGING_ARGS+=(--wandb-project x)
+fi
+torchrun train.py --size 1 ${LOGGING_ARGS[@]}
+)"));
+  EXPECT_THAT(command.arguments, ElementsAre("--size", "1", "--log-interval", "1"));
+  EXPECT_THAT(command.notes, ElementsAre(HasSubstr("count as empty: WANDB_API_KEY.")));
 }
 
 TEST(ReadLaunchScript, RefusesBadInput) {

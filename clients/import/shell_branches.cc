@@ -1,0 +1,117 @@
+#include "clients/import/shell_branches.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/string_view.h"
+
+namespace parplan {
+namespace {
+
+// Returns the text of a word without variables and quotations, such as an operator.
+std::string PlainTextOf(const ShellWord& word) {
+  if (word.pieces.size() != 1 || word.elements.has_value()) return "";
+  const ShellPiece& piece = word.pieces[0];
+  return piece.is_variable || piece.is_quoted ? "" : piece.text;
+}
+
+bool IsPattern(const ShellWord& word) {
+  return std::any_of(word.pieces.begin(), word.pieces.end(), [](const ShellPiece& piece) {
+    return !piece.is_quoted && !piece.is_variable &&
+           piece.text.find_first_of("*?[") != std::string::npos;
+  });
+}
+
+std::optional<bool> ValueOfNumbers(const std::string& sign, const std::string& left,
+                                   const std::string& right) {
+  int64_t a = 0;
+  int64_t b = 0;
+  if (!absl::SimpleAtoi(left, &a) || !absl::SimpleAtoi(right, &b)) return std::nullopt;
+  if (sign == "-eq") return a == b;
+  if (sign == "-ne") return a != b;
+  if (sign == "-lt") return a < b;
+  if (sign == "-le") return a <= b;
+  if (sign == "-gt") return a > b;
+  if (sign == "-ge") return a >= b;
+  return std::nullopt;
+}
+
+}  // namespace
+
+ShellRun Within(ShellRun outer, ShellRun inner) { return std::min(outer, inner); }
+
+ShellRun ShellBranches::Rest(const Branch& branch) {
+  if (branch.earlier == ShellRun::kMaybe) return ShellRun::kMaybe;
+  return branch.earlier == ShellRun::kYes ? ShellRun::kNo : ShellRun::kYes;
+}
+
+void ShellBranches::OpenIf(ShellRun outer) {
+  open_.push_back({.is_if = true, .in_condition = true, .outer = outer, .run = outer});
+}
+
+void ShellBranches::Then(std::optional<bool> condition) {
+  if (open_.empty() || !open_.back().is_if) return;
+  Branch& branch = open_.back();
+  const ShellRun value = !condition.has_value() ? ShellRun::kMaybe
+                         : *condition           ? ShellRun::kYes
+                                                : ShellRun::kNo;
+  branch.in_condition = false;
+  branch.run = Within(branch.outer, Within(Rest(branch), value));
+  branch.earlier = std::max(branch.earlier, value);
+}
+
+void ShellBranches::Elif() {
+  Else();
+  if (!open_.empty()) open_.back().in_condition = open_.back().is_if;
+}
+
+void ShellBranches::Else() {
+  if (open_.empty() || !open_.back().is_if) return;
+  open_.back().in_condition = false;
+  open_.back().run = Within(open_.back().outer, Rest(open_.back()));
+}
+
+void ShellBranches::OpenOther(ShellRun outer) {
+  open_.push_back({.outer = outer, .run = Within(outer, ShellRun::kMaybe)});
+}
+
+void ShellBranches::Close() {
+  if (!open_.empty()) open_.pop_back();
+}
+
+std::optional<bool> ValueOfTest(const std::vector<ShellWord>& words, ShellVariables& variables) {
+  size_t begin = 0;
+  bool is_negated = false;
+  while (begin + 1 < words.size() && PlainTextOf(words[begin]) == "!") {
+    is_negated = !is_negated;
+    ++begin;
+  }
+  const auto text = [&](size_t index) { return variables.TextOf(words[begin + index]); };
+  std::optional<bool> value;
+  const size_t count = words.size() - begin;
+  if (count == 1) {
+    if (const auto only = text(0)) value = !only->empty();
+  } else if (count == 2) {
+    const std::string sign = PlainTextOf(words[begin]);
+    if (sign != "-n" && sign != "-z") return std::nullopt;
+    if (const auto only = text(1)) value = only->empty() == (sign == "-z");
+  } else if (count == 3) {
+    const std::string sign = PlainTextOf(words[begin + 1]);
+    const std::optional<std::string> left = text(0);
+    const std::optional<std::string> right = text(2);
+    if (!left.has_value() || !right.has_value()) return std::nullopt;
+    if (sign == "=" || sign == "==" || sign == "!=") {
+      if (IsPattern(words[begin + 2])) return std::nullopt;
+      value = (*left == *right) == (sign != "!=");
+    } else {
+      value = ValueOfNumbers(sign, *left, *right);
+    }
+  }
+  if (!value.has_value()) return std::nullopt;
+  return *value != is_negated;
+}
+
+}  // namespace parplan

@@ -1,0 +1,63 @@
+// Follows the branches of a shell script and says which ones run, as far as its text decides.
+// `ReadLaunchScript` (launch_script.h) asks it. Runs nothing.
+
+#ifndef PARPLAN_CLIENTS_IMPORT_SHELL_BRANCHES_H_
+#define PARPLAN_CLIENTS_IMPORT_SHELL_BRANCHES_H_
+
+#include <optional>
+#include <vector>
+
+#include "clients/import/shell_text.h"
+#include "clients/import/shell_variables.h"
+
+namespace parplan {
+
+// Whether a command runs.
+enum class ShellRun { kNo, kMaybe, kYes };
+
+// Returns whether a command runs in a branch that runs as `outer` says, of which `inner` is a part.
+ShellRun Within(ShellRun outer, ShellRun inner);
+
+// The branches that are open at one place of a script.
+class ShellBranches {
+ public:
+  // Whether a command at this place runs.
+  ShellRun run() const { return open_.empty() ? ShellRun::kYes : open_.back().run; }
+  // Whether this place is between `if` or `elif` and `then`.
+  bool in_condition() const { return !open_.empty() && open_.back().in_condition; }
+
+  // `if`, in a place that runs as `outer` says.
+  void OpenIf(ShellRun outer);
+  // `then`, after a condition with this value; nothing if only a run knows it.
+  void Then(std::optional<bool> condition);
+  void Elif();
+  void Else();
+  // A loop, `case`, or a body in braces, which may be that of a function: what is in it may run.
+  void OpenOther(ShellRun outer);
+  // The end of the innermost one. Nothing happens if none is open.
+  void Close();
+
+ private:
+  struct Branch {
+    bool is_if = false;
+    bool in_condition = false;
+    ShellRun outer = ShellRun::kYes;
+    ShellRun run = ShellRun::kYes;
+    // Whether one of the arms before this one is taken.
+    ShellRun earlier = ShellRun::kNo;
+  };
+  // Returns whether an arm is reached after those before it.
+  static ShellRun Rest(const Branch& branch);
+
+  std::vector<Branch> open_;
+};
+
+// Returns the value of a test, the words between `[` and `]` or `[[` and `]]`: a text alone, `-n`,
+// `-z`, `=`, `==`, `!=`, `-eq`, `-ne`, `-lt`, `-le`, `-gt`, `-ge`, and `!` before any of them.
+// Returns nothing for all else, such as a file that exists, for a pattern with `*`, `?` or `[`, and
+// if a text is not known (ShellVariables::TextOf).
+std::optional<bool> ValueOfTest(const std::vector<ShellWord>& words, ShellVariables& variables);
+
+}  // namespace parplan
+
+#endif  // PARPLAN_CLIENTS_IMPORT_SHELL_BRANCHES_H_
