@@ -90,9 +90,10 @@ void ReadFlaggedLayers(ConfigFields& fields, int layer_count, Experts& experts) 
 }
 
 // Returns the places of the layers with experts that `moe_layers` lists, or `moe_layers_enum`,
-// which is their text with commas (Step3).
+// which is a list too, or their text with commas (Step3).
 std::vector<int> ReadListedLayers(ConfigFields& fields) {
   std::vector<int> listed = fields.List("moe_layers", 0);
+  if (fields.IsList("moe_layers_enum")) return fields.List("moe_layers_enum", 0);
   const std::string text = fields.Text("moe_layers_enum");
   if (text.empty()) return listed;
   for (const absl::string_view part : absl::StrSplit(text, ',')) {

@@ -13,19 +13,27 @@ int64_t NarrowQueries(ConfigFields& fields, const TransformerRunFacts& run,
                       std::vector<std::string>* notes) {
   // How the router weighs experts.
   for (const char* key : {"moe_router_activation", "norm_expert_weight"}) fields.MarkRead(key);
+  if (fields.Has("moe_num_experts") && !fields.Has("moe_layers_enum")) {
+    fields.Fail("moe_layers_enum", "is required: it says which layers have experts");
+  }
   const int64_t rank = fields.Count({"share_q_dim"}, 0);
   if (rank == 0) return 0;
   const int64_t width = int64_t{run.attention_head_count} * HeadSize(run);
-  notes->push_back(absl::StrCat("share_q_dim ", rank,
-                                ": the layers have the parameters of such queries, whose product "
-                                "is priced as that of one matrix"));
-  return rank * (run.hidden_size + width) + rank - run.hidden_size * width;
+  const int64_t extra = rank * (run.hidden_size + width) + rank - run.hidden_size * width;
+  notes->push_back(absl::StrCat(
+      "share_q_dim ", rank,
+      ": the counts of parameters are those of such queries, and time "
+      "and memory are those of one matrix",
+      extra < 0 ? absl::StrCat(", of ", -extra, " more in each layer") : std::string()));
+  return extra;
 }
 
 // Doge's attention masks keys by a number of each key-value head that follows from the values.
 int64_t DynamicMask(ConfigFields& fields, const TransformerRunFacts& run,
                     std::vector<std::string>* notes) {
-  const int kept = fields.Count({"keep_window_size"}, 0);
+  // That of the class.
+  constexpr int kKeptTokens = 2048;
+  const int kept = fields.Count({"keep_window_size"}, kKeptTokens);
   notes->push_back(absl::StrCat("keep_window_size ", kept,
                                 ": attention is priced over all tokens, and what chooses them "
                                 "counts as parameters alone"));

@@ -1,5 +1,8 @@
 #include "planner/model/parameter_parts.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "planner/model/layer_matrices.h"
 
 namespace parplan {
@@ -35,11 +38,14 @@ void AddLayers(const LayerDefinition& layer, int64_t layer_count, ParameterParts
                                                     layer.expert_count * elements.expert
                                               : 0;
   const int64_t feed_forward = layer.has_experts() ? 0 : elements.dense;
+  // Projections may be products of narrow matrices that have fewer parameters than the one by which
+  // they are priced (Step3's queries).
+  const int64_t rest = layer.parameter_count - mixer - feed_forward - experts;
   (layer.kind == LayerKind::kStateSpace ? parts.state_space : parts.attention) +=
-      layer_count * mixer;
+      layer_count * (mixer + std::min<int64_t>(rest, 0));
   parts.feed_forward += layer_count * feed_forward;
   parts.experts += layer_count * experts;
-  parts.other += layer_count * (layer.parameter_count - mixer - feed_forward - experts);
+  parts.other += layer_count * std::max<int64_t>(rest, 0);
 }
 
 }  // namespace

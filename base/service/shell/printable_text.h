@@ -12,8 +12,9 @@
 namespace parplan::shell {
 
 // Returns the text with every control character (U+0000 to U+001F and U+007F to U+009F) but
-// newlines and tabs as `\u001b`. JSON stays the same JSON: outside of strings it has no control
-// characters, and within them this is how it writes them. Bytes that are no UTF-8 stay as they are.
+// newlines and tabs as `\u001b`. JSON of our own writers stays the same: outside of strings it has
+// no other control characters, and within them this is how it writes them. Bytes that are no UTF-8
+// stay as they are.
 std::string PrintableText(absl::string_view text);
 
 }  // namespace parplan::shell

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -63,6 +64,10 @@ class Channel:
         cannot be read, and a token over plain TCP."""
         if not target:
             raise field_error("SPEC_INVALID", "target", "is empty; write HOST:PORT")
+        # gRPC takes ports modulo 65536.
+        ports = re.findall(r":(\d+)(?=,|$)", "" if target.startswith("unix") else target)
+        if any(int(port) > 65535 for port in ports):
+            raise field_error("SPEC_INVALID", "target", "has a port above 65535")
         options: list[tuple[str, Any]] = [
             ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
             ("grpc.max_receive_message_length", _MAX_RECEIVE_BYTES),

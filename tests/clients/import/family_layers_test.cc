@@ -7,6 +7,8 @@
 #include <string>
 
 #include "clients/import/hugging_face.h"
+#include "planner/model/parameter_parts.h"
+#include "proto/wire/model_wire.h"
 #include "tests/clients/import/hugging_face_cases.h"
 #include "tests/support/status_matchers.h"
 
@@ -58,6 +60,16 @@ TEST(FamilyLayers, StepHasNarrowQueriesAndNamesItsLayersWithExpertsInAText) {
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
   EXPECT_EQ(LayersOf(import.model), ".::");
   EXPECT_THAT(import.notes, Contains(HasSubstr("share_q_dim 24")));
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport listed,
+                       ImportConfigText(With(config.c_str(), R"({"moe_layers_enum": [1, 2]})")));
+  EXPECT_EQ(LayersOf(listed.model), ".::");
+  EXPECT_THAT(
+      ImportConfigText(With(config.c_str(), R"({"moe_layers_enum": null})")).status().ToString(),
+      HasSubstr("moe_layers_enum: is required"));
+  // What the matrix has less than its price is no part of its own.
+  ASSERT_OK_AND_ASSIGN(const ModelSpec model, ModelFromProto(import.model));
+  EXPECT_EQ(ParametersByPart(model).attention, 3 * attention);
+  EXPECT_EQ(ParametersByPart(model).other, 0);
   for (const char* bad : {"1,x", "1,,2", "3", "-1"}) {
     const std::string change = std::string(R"({"moe_layers_enum": ")") + bad + R"("})";
     EXPECT_THAT(ImportConfigText(With(config.c_str(), change.c_str())).status().ToString(),

@@ -160,7 +160,6 @@ TEST(ReadSettings, RefusesAFileThatIsNoConfiguration) {
   expect_refused("cluster = [\"a\", \"b\"]\n", "`cluster` more than one value");
   expect_refused("cluster = \"\"\n", "must not be empty");
   expect_refused(std::string(11 << 20, '#'), "more than");
-  EXPECT_EQ(Accepted({}).daemon.request.rank_count, 0);
   std::ofstream(path, std::ios::trunc) << "model = [\"a\", \"b\"]\n";
   EXPECT_THAT(Accepted({"--config", path}).model_paths, ElementsAre("a", "b"));
   ExpectRefused({"--config", folder}, folder);

@@ -181,6 +181,9 @@ def test_tls_with_client_certificates(bin_folder, tmp_path):
 def test_settings_that_cannot_work_are_named(tmp_path):
     with pytest.raises(parplan.errors.SpecInvalid, match="target"):
         parplan.Client("")
+    for target in ("a:65536", "dns:///a:99999", "ipv4:1.2.3.4:5,1.2.3.4:99999"):
+        with pytest.raises(parplan.errors.SpecInvalid, match="above 65535"):
+            parplan.Client(target)
     with pytest.raises(parplan.errors.SpecInvalid, match="go together"):
         parplan.Client("a:1", tls=parplan.Tls(key_file=tmp_path / "none"))
     with pytest.raises(parplan.errors.SpecInvalid, match="ca_file"):

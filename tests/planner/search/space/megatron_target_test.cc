@@ -26,7 +26,6 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::Field;
-using testing::Not;
 
 std::vector<Strategy> StrategiesFor(const EstimatedOptions& options, int pipeline_parallel_degree) {
   const PlanningProblem problem = EstimatedProblem(options);

@@ -2,7 +2,9 @@
 // docs/targets.md.
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
