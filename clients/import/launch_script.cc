@@ -6,9 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -16,47 +14,13 @@
 #include "clients/import/shell_branches.h"
 #include "clients/import/shell_text.h"
 #include "clients/import/shell_variables.h"
+#include "clients/import/shell_words.h"
 
 namespace parplan {
 namespace {
 
 // Command lines inside words of command lines: `srun bash -c "torchrun ..."` has one.
 constexpr int kMaxInnerLines = 4;
-
-// Returns the text of a word without variables and quotations, or nothing.
-std::optional<std::string> PlainText(const ShellWord& word) {
-  if (word.pieces.size() != 1 || word.elements.has_value()) return std::nullopt;
-  const ShellPiece& piece = word.pieces[0];
-  return piece.is_variable || piece.is_quoted ? std::nullopt : std::optional(piece.text);
-}
-
-// An assignment `NAME=value` or `NAME+=value`.
-struct Assignment {
-  std::string name;
-  bool appends = false;
-  ShellWord value;
-};
-
-std::optional<Assignment> AssignmentOf(const ShellWord& word) {
-  if (word.pieces.empty() || word.pieces[0].is_variable || word.pieces[0].is_quoted) {
-    return std::nullopt;
-  }
-  const std::string& text = word.pieces[0].text;
-  const size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) return std::nullopt;
-  Assignment assignment;
-  absl::string_view name = absl::string_view(text).substr(0, equals);
-  assignment.appends = absl::ConsumeSuffix(&name, "+");
-  const bool is_name = !name.empty() && !absl::ascii_isdigit(name[0]) &&
-                       std::all_of(name.begin(), name.end(), [](char letter) {
-                         return absl::ascii_isalnum(letter) || letter == '_';
-                       });
-  if (!is_name) return std::nullopt;
-  assignment.name = std::string(name);
-  assignment.value = word;
-  assignment.value.pieces[0].text.erase(0, equals + 1);
-  return assignment;
-}
 
 // Reads the commands of one script in their order.
 class ScriptReader {
@@ -77,11 +41,16 @@ class ScriptReader {
                                 found_[1].program, "); leave one"));
     }
     LaunchCommand command = std::move(found_.front());
-    PARPLAN_RETURN_IF_ERROR(CheckVariables(&command));
+    PARPLAN_RETURN_IF_ERROR(CheckVariables(file_, &command));
     if (!variables_.taken_as_empty().empty()) {
       command.notes.push_back(absl::StrCat(
           "Variables that the file asks for in a test and does not set count as empty: ",
           absl::StrJoin(variables_.taken_as_empty(), ", "), "."));
+    }
+    if (!sourced_.empty()) {
+      command.notes.push_back(
+          absl::StrCat("Not read, though the script sources them: ", absl::StrJoin(sourced_, ", "),
+                       "; what they set is not known."));
     }
     return command;
   }
@@ -104,13 +73,16 @@ class ScriptReader {
 
   absl::Status ReadCommand(const ShellCommand& command, int inner_lines) {
     const ShellRun run = RunOf(command.joint);
+    if (ReadSign(command, run)) return absl::OkStatus();
     // Words that lead a command: keywords and assignments.
     bool is_negated = false;
+    bool is_declaration = false;
+    std::vector<Assignment> assignments;
     size_t begin = 0;
     for (; begin < command.words.size(); ++begin) {
       const ShellWord& word = command.words[begin];
       if (const std::optional<Assignment> assignment = AssignmentOf(word)) {
-        PARPLAN_RETURN_IF_ERROR(Assign(*assignment, run));
+        assignments.push_back(*assignment);
         continue;
       }
       const std::optional<std::string> text = PlainText(word);
@@ -119,6 +91,18 @@ class ScriptReader {
         continue;
       }
       if (!text.has_value() || !ReadKeyword(*text, run)) break;
+      is_declaration = is_declaration || IsDeclaration(*text);
+      if (*text == "case") {
+        const auto subject = begin + 1 < command.words.size()
+                                 ? variables_.TextOf(command.words[begin + 1])
+                                 : std::nullopt;
+        branches_.OpenCase(Within(branches_.run(), run), subject);
+        // `case TEXT in PATTERN`.
+        for (size_t i = begin + 3; i < command.words.size(); ++i) {
+          branches_.Pattern(command.words[i], variables_);
+        }
+        return absl::OkStatus();
+      }
       if (*text == "for" || *text == "select") {
         const std::optional<std::string> name =
             begin + 1 < command.words.size() ? PlainText(command.words[begin + 1]) : std::nullopt;
@@ -128,15 +112,77 @@ class ScriptReader {
     }
     const std::vector<ShellWord> rest(command.words.begin() + static_cast<int64_t>(begin),
                                       command.words.end());
+    // In front of a program they are for that program alone.
+    const bool are_for_program = !rest.empty() && !is_declaration;
+    if (!are_for_program) PARPLAN_RETURN_IF_ERROR(AssignAll(assignments, run));
     NoteValue(command.joint, run, ValueOfCommand(command.joint, rest, is_negated));
     if (Within(branches_.run(), run) == ShellRun::kNo) return absl::OkStatus();
+    ForgetWhatIsSet(rest, run);
     std::vector<std::string> words;
     for (const ShellWord& word : rest) {
       PARPLAN_RETURN_IF_ERROR(SetDefaults(rest, word, run));
       const absl::Status status = variables_.Expand(word, &words);
       if (!status.ok()) return Fault(status.message());
     }
-    return ReadWords(words, inner_lines);
+    if (!are_for_program || assignments.empty()) return ReadWords(words, inner_lines);
+    variables_.OpenScope();
+    PARPLAN_RETURN_IF_ERROR(AssignAll(assignments, run));
+    const absl::Status status = ReadWords(words, inner_lines);
+    variables_.CloseScope();
+    return status;
+  }
+
+  // Reads the signs of subshells and of `case`, and its patterns. Returns whether it was one.
+  bool ReadSign(const ShellCommand& command, ShellRun run) {
+    const std::optional<std::string> sign =
+        command.words.empty() ? std::nullopt : PlainText(command.words[0]);
+    if (branches_.in_patterns() && sign != "esac") {
+      if (sign == ")") branches_.EndPatterns();
+      for (const ShellWord& word : command.words) {
+        if (sign != ")" && sign != "(") branches_.Pattern(word, variables_);
+      }
+      return true;
+    }
+    if (sign == ";;" || sign == ";&") {
+      branches_.EndArm(sign == ";&");
+      return true;
+    }
+    if (sign != "(" && sign != ")") return false;
+    // A group in a test changes how its parts are joined.
+    if (is_in_test_) {
+      is_test_known_ = false;
+    } else if (sign == "(") {
+      branches_.OpenSubshell(Within(branches_.run(), run));
+      variables_.OpenScope();
+    } else if (branches_.in_subshell()) {
+      branches_.Close();
+      variables_.CloseScope();
+      last_ = std::nullopt;
+    }
+    return true;
+  }
+
+  absl::Status AssignAll(const std::vector<Assignment>& assignments, ShellRun run) {
+    for (const Assignment& assignment : assignments) {
+      PARPLAN_RETURN_IF_ERROR(Assign(assignment, run));
+    }
+    return absl::OkStatus();
+  }
+
+  // Forgets the variables that a command of the shell itself sets.
+  void ForgetWhatIsSet(const std::vector<ShellWord>& words, ShellRun run) {
+    const std::string first = words.empty() ? "" : PlainText(words[0]).value_or("");
+    if ((first == "source" || first == ".") && words.size() > 1) {
+      sourced_.insert(ShownWord(words[1]));
+    }
+    const bool is_unset = first == "unset" && Within(branches_.run(), run) == ShellRun::kYes;
+    for (const std::string& name : NamesSetBy(words)) {
+      if (is_unset) {
+        variables_.Unset(name);
+      } else {
+        variables_.Forget(name);
+      }
+    }
   }
 
   // Returns whether a command runs behind the one before it.
@@ -178,6 +224,11 @@ class ScriptReader {
       value = ValueOfTest(words, variables_);
       if (is_in_test_) value = Joined(joint, value);
       is_in_test_ = last != "]]";
+    } else if (first == "((") {
+      if (words.size() == 2) {
+        const std::optional<std::string> number = variables_.TextOf(words[1]);
+        if (number.has_value()) value = *number != "0";
+      }
     } else if (first == "[" || first == "test") {
       words.erase(words.begin());
       if (first == "[" && !words.empty()) words.pop_back();
@@ -208,7 +259,7 @@ class ScriptReader {
   // Follows branches. Returns whether another command may follow the word.
   bool ReadKeyword(const std::string& word, ShellRun run) {
     static const auto* const opening =
-        new std::set<std::string>({"for", "select", "while", "until", "case", "{"});
+        new std::set<std::string>({"for", "select", "while", "until", "{"});
     static const auto* const closing = new std::set<std::string>({"fi", "done", "esac", "}"});
     static const auto* const between =
         new std::set<std::string>({"do", "time", "exec", "export", "declare", "local", "readonly",
@@ -223,6 +274,9 @@ class ScriptReader {
       is_in_test_ = false;
     } else if (word == "else") {
       branches_.Else();
+    } else if (word == "case") {
+      // `ReadCommand` opens it.
+      return true;
     } else if (opening->count(word) > 0) {
       branches_.OpenOther(here);
     } else if (closing->count(word) > 0) {
@@ -269,7 +323,7 @@ class ScriptReader {
       LaunchCommand command;
       command.program = *program;
       command.arguments.assign(program + 1, words.end());
-      command.device_count = DeviceCount({words.begin(), program});
+      command.device_count = DeviceCountOf({words.begin(), program});
       const bool is_asked_for = std::any_of(
           command.arguments.begin(), command.arguments.end(), [this](const std::string& word) {
             return word == required_argument_ ||
@@ -288,70 +342,6 @@ class ScriptReader {
     return absl::OkStatus();
   }
 
-  // Returns nodes times processes of a node, if torchrun is given both as numbers.
-  static std::optional<int> DeviceCount(const std::vector<std::string>& words) {
-    int64_t nodes = 1;
-    int64_t processes = 0;
-    for (size_t i = 0; i < words.size(); ++i) {
-      std::string name = words[i];
-      std::string value = i + 1 < words.size() ? words[i + 1] : "";
-      const size_t equals = name.find('=');
-      if (equals != std::string::npos) {
-        value = name.substr(equals + 1);
-        name.resize(equals);
-      }
-      std::replace(name.begin(), name.end(), '_', '-');
-      int64_t* const target = name == "--nnodes"           ? &nodes
-                              : name == "--nproc-per-node" ? &processes
-                                                           : nullptr;
-      if (target == nullptr) continue;
-      if (!absl::SimpleAtoi(value, target) || *target < 1 || *target > kMaxImportCount) {
-        return std::nullopt;
-      }
-    }
-    const int64_t count = nodes * processes;
-    if (count < 1 || count > kMaxImportCount) return std::nullopt;
-    return static_cast<int>(count);
-  }
-
-  // Refuses variables that may hold arguments, and notes those that are values.
-  absl::Status CheckVariables(LaunchCommand* command) const {
-    std::vector<std::string> kept;
-    std::vector<std::string> values;
-    bool has_rest = false;
-    for (const std::string& word : command->arguments) {
-      if (word == "$@" || word == "$*") {
-        has_rest = true;
-        continue;
-      }
-      const bool follows_name = !kept.empty() && absl::StartsWith(kept.back(), "--") &&
-                                !absl::StrContains(kept.back(), '=');
-      if (absl::StartsWith(word, "$")) {
-        const bool is_array = absl::EndsWith(word, "[@]}") || absl::EndsWith(word, "[*]}");
-        const bool is_whole = word.find_first_of("/.,:=") == std::string::npos;
-        if (is_array || (is_whole && !follows_name)) {
-          return Fault(absl::StrCat("does not set `", word,
-                                    "` as text, and it may hold arguments; write them in its "
-                                    "place"));
-        }
-      }
-      if (absl::StrContains(word, '$')) {
-        values.push_back(follows_name ? absl::StrCat(kept.back(), " ", word) : word);
-      }
-      kept.push_back(word);
-    }
-    if (has_rest) {
-      command->notes.push_back(
-          "Arguments that the script itself is given (`$@`) are not in the file.");
-    }
-    if (!values.empty()) {
-      command->notes.push_back(
-          absl::StrCat("Values that the file does not set: ", absl::StrJoin(values, ", "), "."));
-    }
-    command->arguments = std::move(kept);
-    return absl::OkStatus();
-  }
-
   const NamedText& file_;
   const absl::string_view required_argument_;
   ShellVariables variables_;
@@ -364,6 +354,8 @@ class ScriptReader {
   bool is_in_test_ = false;
   bool is_test_known_ = true;
   ShellJoint test_joint_ = ShellJoint::kAfter;
+  // The files of `source`.
+  std::set<std::string> sourced_;
   std::vector<LaunchCommand> found_;
 };
 

@@ -32,11 +32,14 @@ struct LaunchCommand {
 // Finds the one command of a script that starts a Python program with the argument
 // `required_argument`, for example `--micro-batch-size`, and expands what the script sets as text
 // before it: variables, arrays, `+=`, `${NAME:-default}`, `$((...))`, a command line inside a word
-// (`bash -c "..."`), and the branch of an `if` whose tests the text decides (ValueOfTest, in
+// (`bash -c "..."`), and the branch of an `if` or `case` that the text decides (ValueOfTest, in
 // shell_branches.h), as also commands behind `&&` and `||`. Variables that tests ask for and that
-// the script does not set count as empty, with a note. Nothing is run. Values that only a run of
-// the script knows (`$1`, `$(...)`, assignments in other branches, in loops and functions) stay as
-// the variable's name where they are one value of an argument.
+// the script does not set count as empty, with a note. What a subshell sets ends with it, and
+// assignments in front of a program are for that program. Nothing is run, and files that the script
+// sources are not read, with a note. Values that only a run of the script knows (`$1`, `$(...)`,
+// what `read` and `let` set, assignments in other branches, in loops and functions) stay as the
+// variable's name where they are one value of an argument. A function that is called after its
+// variable was set is not followed.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) naming the file for more than kMaxImportBytes, also after
 // expansion; an open quotation or parenthesis; no such command, or several; and a variable that is

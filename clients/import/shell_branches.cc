@@ -4,12 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 
 namespace parplan {
 namespace {
+
+// Texts of `case` and their patterns; longer ones count as not known.
+constexpr size_t kMaxMatchBytes = 4096;
 
 // Returns the text of a word without variables and quotations, such as an operator.
 std::string PlainTextOf(const ShellWord& word) {
@@ -23,6 +27,38 @@ bool IsPattern(const ShellWord& word) {
     return !piece.is_quoted && !piece.is_variable &&
            piece.text.find_first_of("*?[") != std::string::npos;
   });
+}
+
+// Returns whether every letter of a pattern is for itself, apart from `*` and `?` outside
+// quotations.
+bool IsGlob(const ShellWord& word) {
+  return std::all_of(word.pieces.begin(), word.pieces.end(), [](const ShellPiece& piece) {
+    const char* const special = piece.is_quoted ? "*?" : "[(";
+    return !piece.is_variable && piece.text.find_first_of(special) == std::string::npos;
+  });
+}
+
+// Returns whether a text matches a pattern with `*` and `?`.
+bool Matches(absl::string_view text, absl::string_view pattern) {
+  size_t at = 0;
+  size_t sign = 0;
+  size_t star = absl::string_view::npos;
+  size_t star_at = 0;
+  while (at < text.size()) {
+    if (sign < pattern.size() && pattern[sign] == '*') {
+      star = sign++;
+      star_at = at;
+    } else if (sign < pattern.size() && (pattern[sign] == '?' || pattern[sign] == text[at])) {
+      ++sign;
+      ++at;
+    } else if (star != absl::string_view::npos) {
+      sign = star + 1;
+      at = ++star_at;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', sign) == absl::string_view::npos;
 }
 
 std::optional<bool> ValueOfNumbers(const std::string& sign, const std::string& left,
@@ -76,6 +112,49 @@ void ShellBranches::Else() {
 
 void ShellBranches::OpenOther(ShellRun outer) {
   open_.push_back({.outer = outer, .run = Within(outer, ShellRun::kMaybe)});
+}
+
+void ShellBranches::OpenSubshell(ShellRun outer) {
+  open_.push_back({.is_subshell = true, .outer = outer, .run = outer});
+}
+
+void ShellBranches::OpenCase(ShellRun outer, std::optional<std::string> subject) {
+  open_.push_back({.in_patterns = true,
+                   .is_case = true,
+                   .subject = std::move(subject),
+                   .outer = outer,
+                   .run = outer});
+}
+
+void ShellBranches::Pattern(const ShellWord& pattern, ShellVariables& variables) {
+  Branch& branch = open_.back();
+  const std::optional<std::string> text = variables.TextOf(pattern);
+  ShellRun value = ShellRun::kMaybe;
+  if (text == "*" && IsPattern(pattern)) {
+    value = ShellRun::kYes;
+  } else if (branch.subject.has_value() && text.has_value() && IsGlob(pattern) &&
+             std::max(branch.subject->size(), text->size()) <= kMaxMatchBytes) {
+    value = Matches(*branch.subject, *text) ? ShellRun::kYes : ShellRun::kNo;
+  }
+  branch.patterns = std::max(branch.patterns, value);
+}
+
+void ShellBranches::EndPatterns() {
+  Branch& branch = open_.back();
+  branch.in_patterns = false;
+  const ShellRun arm = branch.falls ? ShellRun::kMaybe : Within(Rest(branch), branch.patterns);
+  branch.run = Within(branch.outer, arm);
+  branch.earlier = std::max(branch.earlier, branch.patterns);
+  branch.patterns = ShellRun::kNo;
+  branch.falls = false;
+}
+
+void ShellBranches::EndArm(bool falls) {
+  if (open_.empty() || !open_.back().is_case) return;
+  Branch& branch = open_.back();
+  branch.falls = falls;
+  branch.in_patterns = true;
+  branch.run = branch.outer;
 }
 
 void ShellBranches::Close() {

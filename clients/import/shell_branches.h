@@ -5,6 +5,7 @@
 #define PARPLAN_CLIENTS_IMPORT_SHELL_BRANCHES_H_
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "clients/import/shell_text.h"
@@ -32,8 +33,20 @@ class ShellBranches {
   void Then(std::optional<bool> condition);
   void Elif();
   void Else();
-  // A loop, `case`, or a body in braces, which may be that of a function: what is in it may run.
+  // A loop, or a body in braces, which may be that of a function: what is in it may run.
   void OpenOther(ShellRun outer);
+  // A subshell.
+  void OpenSubshell(ShellRun outer);
+  // `case` over a text; nothing if only a run knows it.
+  void OpenCase(ShellRun outer, std::optional<std::string> subject);
+  // One of the patterns in front of an arm, and the `)` behind them.
+  void Pattern(const ShellWord& pattern, ShellVariables& variables);
+  void EndPatterns();
+  // The end of an arm, by `;;`, or by `;&`, which `falls` into the next arm.
+  void EndArm(bool falls);
+  // Whether this place is between `in` or `;;` and the `)` of an arm.
+  bool in_patterns() const { return !open_.empty() && open_.back().in_patterns; }
+  bool in_subshell() const { return !open_.empty() && open_.back().is_subshell; }
   // The end of the innermost one. Nothing happens if none is open.
   void Close();
 
@@ -41,6 +54,15 @@ class ShellBranches {
   struct Branch {
     bool is_if = false;
     bool in_condition = false;
+    bool is_subshell = false;
+    bool in_patterns = false;
+    bool is_case = false;
+    // The text of `case`; nothing if it is not known.
+    std::optional<std::string> subject;
+    // Whether one of the patterns of this arm matches.
+    ShellRun patterns = ShellRun::kNo;
+    // Whether the arm before this one goes on in it.
+    bool falls = false;
     ShellRun outer = ShellRun::kYes;
     ShellRun run = ShellRun::kYes;
     // Whether one of the arms before this one is taken.

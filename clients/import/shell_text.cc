@@ -11,6 +11,9 @@
 namespace parplan {
 namespace {
 
+// The longest `((...))` that is read as one; scripts of people have lines.
+constexpr size_t kMaxArithmeticBytes = 4096;
+
 bool IsNameLetter(char letter) { return absl::ascii_isalnum(letter) || letter == '_'; }
 
 // Splits one text. Recursion is as deep as arrays, which do not nest.
@@ -50,6 +53,17 @@ class ShellSplitter {
       EndCommand();
       command_.joint = letter == '&' ? ShellJoint::kAnd : ShellJoint::kOr;
       place_ += 2;
+    } else if (letter == ';' && (Next() == ';' || Next() == '&') && !is_array_) {
+      // The end of an arm of `case`.
+      EndCommand();
+      AddSign(Next() == ';' ? ";;" : ";&");
+      place_ += 2;
+    } else if (letter == '(' && Next() == '(' && !has_word_ && ReadArithmetic()) {
+      // `((...))` is two words of the command that it begins or stands in.
+    } else if ((letter == '(' || letter == ')') && !is_array_) {
+      EndCommand();
+      AddSign(text_.substr(place_, 1));
+      ++place_;
     } else if (letter == ';' || letter == '|' || letter == '(' || letter == ')') {
       EndCommand();
       ++place_;
@@ -168,6 +182,35 @@ class ShellSplitter {
     word_.elements = std::move(elements);
     place_ = inner.place_ + 1;
     EndWord();
+  }
+
+  // Reads `((...))` as the words `((` and an expansion; returns false, and reads nothing, if these
+  // are two subshells.
+  bool ReadArithmetic() {
+    if (is_array_) return false;
+    const absl::string_view rest = text_.substr(place_, kMaxArithmeticBytes);
+    int depth = 0;
+    size_t end = 0;
+    for (; end < rest.size(); ++end) {
+      if (rest[end] == '(') ++depth;
+      if (rest[end] == ')' && --depth == 0) break;
+    }
+    if (end >= rest.size() || rest[end - 1] != ')') return false;
+    has_word_ = true;
+    AddText("((", false);
+    EndWord();
+    has_word_ = true;
+    AddVariable(std::string(rest.substr(0, end + 1)), false);
+    EndWord();
+    place_ += end + 1;
+    return true;
+  }
+
+  // Adds a command of one sign.
+  void AddSign(absl::string_view sign) {
+    has_word_ = true;
+    AddText(sign, false);
+    EndCommand();
   }
 
   void SkipRedirection() {

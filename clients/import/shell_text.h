@@ -35,6 +35,7 @@ struct ShellWord {
 enum class ShellJoint { kAfter, kAnd, kOr };
 
 // One command: assignments, a program and its arguments. Keywords such as `if` are words too.
+// `(`, `)`, `;;` and `;&` are commands of one word; `((...))` is the words `((` and an expansion.
 struct ShellCommand {
   ShellJoint joint = ShellJoint::kAfter;
   std::vector<ShellWord> words;

@@ -32,7 +32,7 @@ class ShellArithmetic {
       : text_(text), lookup_(std::move(lookup)) {}
 
   std::optional<int64_t> Compute() {
-    const int64_t value = Sum();
+    const int64_t value = Comparison();
     Skip();
     return is_known_ && place_ == text_.size() ? std::optional(value) : std::nullopt;
   }
@@ -55,6 +55,22 @@ class ShellArithmetic {
     return value >= -kMaxShellNumber && value <= kMaxShellNumber ? value : Fail();
   }
 
+  bool TakeText(absl::string_view sign) {
+    Skip();
+    if (!absl::StartsWith(text_.substr(place_), sign)) return false;
+    place_ += sign.size();
+    return true;
+  }
+  int64_t Comparison() {
+    const int64_t left = Sum();
+    if (TakeText("==")) return static_cast<int64_t>(left == Sum());
+    if (TakeText("!=")) return static_cast<int64_t>(left != Sum());
+    if (TakeText("<=")) return static_cast<int64_t>(left <= Sum());
+    if (TakeText(">=")) return static_cast<int64_t>(left >= Sum());
+    if (TakeText("<")) return static_cast<int64_t>(left < Sum());
+    if (TakeText(">")) return static_cast<int64_t>(left > Sum());
+    return left;
+  }
   int64_t Sum() {
     int64_t value = Product();
     while (is_known_) {
@@ -152,6 +168,7 @@ absl::Status ShellVariables::Assign(const std::string& name, bool appends, const
     if (!status.ok()) return status;
     words = {absl::StrJoin(words, " ")};
   }
+  Keep(name);
   std::optional<Value>& target = values_[name];
   if (!appends) {
     target = std::move(words);
@@ -171,7 +188,40 @@ absl::Status ShellVariables::Assign(const std::string& name, bool appends, const
   return absl::OkStatus();
 }
 
+void ShellVariables::Keep(const std::string& name) {
+  if (scopes_.empty() || scopes_.back().count(name) > 0) return;
+  const auto found = values_.find(name);
+  if (found == values_.end()) {
+    scopes_.back()[name] = std::nullopt;
+    return;
+  }
+  size_t bytes = 0;
+  if (found->second.has_value()) {
+    for (const std::string& word : *found->second) bytes += word.size() + 1;
+  }
+  bytes_left_ -= std::min(bytes_left_, bytes);
+  scopes_.back()[name] = found->second;
+}
+
+void ShellVariables::CloseScope() {
+  if (scopes_.empty()) return;
+  for (auto& [name, value] : scopes_.back()) {
+    if (value.has_value()) {
+      values_[name] = std::move(*value);
+    } else {
+      values_.erase(name);
+    }
+  }
+  scopes_.pop_back();
+}
+
+void ShellVariables::Unset(const std::string& name) {
+  Keep(name);
+  values_.erase(name);
+}
+
 void ShellVariables::Forget(const std::string& name) {
+  Keep(name);
   values_[name] = std::nullopt;
   forgotten_.insert(name);
 }

@@ -28,6 +28,10 @@ class ShellVariables {
   // values and a byte for each piece included.
   explicit ShellVariables(size_t max_bytes) : bytes_left_(max_bytes) {}
 
+  // Opens a scope, such as a subshell: what is set in it has its old value when it is closed.
+  void OpenScope() { scopes_.emplace_back(); }
+  void CloseScope();
+
   // Expands `value` and sets the variable to it, or appends it if `appends`. The value of a scalar
   // is not split at blanks; the elements of an array are. A variable that was
   // never set is empty before an append; one whose value was forgotten stays unknown.
@@ -36,13 +40,16 @@ class ShellVariables {
   // Makes the value of a variable unknown until it is set again, for example because only a run of
   // the script decides about it.
   void Forget(const std::string& name);
+  // Makes a variable one that was never set.
+  void Unset(const std::string& name);
   // Appends to `words` the words that a word expands to, which may be none or, because values
   // outside quotation marks are split at blanks, several. `$((...))` over whole numbers is
-  // computed. `$NAME` of an array is its first element. Elements of an array in the word itself are
-  // left out; `Assign` takes them. `${NAME:-text}` and its forms with `-`, `:=` and `=` become the
-  // text if the variable was never set or is empty, else its value, which is all elements of an
-  // array; `${1:-text}` becomes the text, since arguments of the script are not known. `:=` and `=`
-  // set nothing. Up to 16 may stand inside one another; deeper ones are not known.
+  // computed, comparisons among them. `$NAME` of an array is its first element. Elements of an
+  // array in the word itself are left out; `Assign` takes them. `${NAME:-text}` and its forms with
+  // `-`, `:=` and `=` become the text if the variable was never set or is empty, else its value,
+  // which is all elements of an array; `${1:-text}` becomes the text, since arguments of the script
+  // are not known. `:=` and `=` set nothing. Up to 16 may stand inside one another; deeper ones are
+  // not known.
   //
   // An expansion that is not known becomes text, which joins the text beside it: `$` and the name,
   // also for `${NAME}`; `$` and a single character; and `${...}` around anything else, for example
@@ -61,6 +68,8 @@ class ShellVariables {
  private:
   using Value = std::vector<std::string>;
 
+  // Keeps the value of a variable for the end of the innermost scope.
+  void Keep(const std::string& name);
   // Returns the value of the text of a variable piece; nothing if it is not known.
   std::optional<Value> ValueOf(const std::string& text);
   // Returns the value of `${name:-text}` and the like.
@@ -74,6 +83,8 @@ class ShellVariables {
   int depth_ = 0;
   // The values of variables that were set or forgotten; absent if not known.
   std::map<std::string, std::optional<Value>> values_;
+  // For each open scope the values that it replaced; absent if the variable had not been set.
+  std::vector<std::map<std::string, std::optional<std::optional<Value>>>> scopes_;
   // Names that were forgotten at least once.
   std::set<std::string> forgotten_;
   std::set<std::string> taken_as_empty_;

@@ -98,7 +98,6 @@ TEST(ReadLaunchScript, KeepsWhatOnlyARunKnows) {
             "--a|$A");
   EXPECT_EQ(Arguments("A=ab\nif [[ $A == a* ]]; then A=2; fi", "--a $A"), "--a|$A");
   EXPECT_EQ(Arguments("A=1\nif ! [[ 1 == 1 && 1 == 1 ]]; then A=2; fi", "--a $A"), "--a|$A");
-  EXPECT_EQ(Arguments("A=1\nif (( A > 0 )); then A=2; fi", "--a $A"), "--a|$A");
   EXPECT_EQ(Arguments("A=1\nif [[ 1 == 2 && -f x || 1 == 1 ]]; then A=2; fi", "--a $A"), "--a|$A");
   EXPECT_EQ(Arguments("", "--a $((B + 1)) --b $((1 / 0)) --c $((99999 * 99999))"),
             "--a|${((B + 1))}|--b|${((1 / 0))}|--c|${((99999 * 99999))}");
@@ -139,6 +138,57 @@ TEST(ReadLaunchScript, TakesTheBranchesThatTheTextDecides) {
   EXPECT_EQ(Arguments("if false; then python a.py --size 3; fi", "x"), "x");
   EXPECT_EQ(Arguments(": ${A:=2} \"${B=3}\"\nA=${A:=5}", "$A $B"), "2|3");
   EXPECT_EQ(Arguments("A=${2:-MOCK}", "$A"), "MOCK");
+}
+
+TEST(ReadLaunchScript, TakesTheArmOfCaseThatMatches) {
+  const std::string sizes =
+      "case $S in\n  a|b) A=1 ;;\n  (c*) A=2\n;;\n  \"d e\") A=3;;\n  *) A=4 ;;\nesac";
+  EXPECT_EQ(Arguments("S=a\n" + sizes, "$A"), "1");
+  EXPECT_EQ(Arguments("S=b\n" + sizes, "$A"), "1");
+  EXPECT_EQ(Arguments("S=cd\n" + sizes, "$A"), "2");
+  EXPECT_EQ(Arguments("S='d e'\n" + sizes, "$A"), "3");
+  EXPECT_EQ(Arguments("S=x\n" + sizes, "$A"), "4");
+  EXPECT_EQ(Arguments("S=$(date)\n" + sizes, "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=0\ncase x in x) (A=9); A=1;; *) A=2;; esac", "$A"), "1");
+  EXPECT_EQ(Arguments("A=0\ncase x in [xy]) A=1;; *) A=2;; esac", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=0\ncase x in x) A=1;& y) A=2;; esac", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=0\nif false; then case x in x) A=1;; esac; fi", "$A"), "0");
+}
+
+TEST(ReadLaunchScript, KeepsWhatAnotherProcessSetsApart) {
+  EXPECT_EQ(Arguments("A=1\n(A=2; cd x)", "$A"), "1");
+  EXPECT_EQ(Arguments("A=1\n( (A=2); A+=3 )\nA+=4", "$A"), "14");
+  EXPECT_EQ(Arguments("A=1\nA=2 ./other.sh", "$A"), "1");
+  EXPECT_EQ(Arguments("A=1\nexport A=2 B=3 C", "$A$B"), "23");
+  EXPECT_EQ(Arguments("A=1\nA=2 B=3", "$A$B"), "23");
+  ASSERT_OK_AND_ASSIGN(const LaunchCommand command,
+                       ReadScript("A=1\nA=2 bash -c 'python x.py --size $A'"));
+  EXPECT_THAT(command.arguments, ElementsAre("--size", "2"));
+}
+
+TEST(ReadLaunchScript, ForgetsWhatCommandsOfTheShellSet) {
+  for (const char* const setter :
+       {"read A", "let A=A+1", "let \"A = 3\"", "((A += 1))", "(( A++ ))", "printf -v A 3",
+        "readarray -t A < x", "[ -f x ] && unset A"}) {
+    EXPECT_EQ(Arguments(absl::StrCat("A=1\n", setter), "--a $A"), "--a|$A") << setter;
+  }
+  EXPECT_EQ(Arguments("A=1\nprintf A; echo A", "$A"), "1");
+  EXPECT_EQ(Arguments("A=1\nunset A", "${A:-2}"), "2");
+  ASSERT_OK_AND_ASSIGN(const LaunchCommand command,
+                       ReadScript("source ${D}/env.sh\n. b.sh\npython a.py --size 1"));
+  EXPECT_THAT(command.notes, ElementsAre(HasSubstr("sources them: $D/env.sh, b.sh;")));
+}
+
+TEST(ReadLaunchScript, ComputesTestsOfNumbers) {
+  const std::string arms = ")); then A=1; else A=2; fi";
+  for (const char* const holds : {"N > 3", "N == 4", "$N >= 4", "N != 5", "N % 2 == 0", "N"}) {
+    EXPECT_EQ(Arguments(absl::StrCat("N=4\nif (( ", holds, arms), "$A"), "1") << holds;
+  }
+  for (const char* const fails : {"N < 3", "N <= 3", "N - 4", "(N + 1) * 2 > 10"}) {
+    EXPECT_EQ(Arguments(absl::StrCat("N=4\nif (( ", fails, arms), "$A"), "2") << fails;
+  }
+  EXPECT_EQ(Arguments("if (( N > 3 && 1" + arms, "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("for (( i = 0; i < 2; i++ )); do A=1; done", "--a $A"), "--a|$A");
 }
 
 TEST(ReadLaunchScript, SaysWhichVariablesItTakesAsEmpty) {

@@ -1,0 +1,157 @@
+#include "clients/import/shell_words.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace parplan {
+namespace {
+
+// The letters between names of variables in `((a += b))`, `let` and `read`.
+constexpr char kNoName[] = " \t\n()+-*/%=<>!&|^~?:;,.$[]{}\"'";
+
+// Returns whether `((...))` changes a variable, by `=`, `+=`, `++` and the like.
+bool SetsInArithmetic(absl::string_view text) {
+  if (absl::StrContains(text, "++") || absl::StrContains(text, "--")) return true;
+  for (size_t i = 1; i + 1 < text.size(); ++i) {
+    if (text[i] == '=' && text[i + 1] != '=' && !absl::StrContains("=!<>", text[i - 1])) {
+      return true;
+    }
+  }
+  return absl::StrContains(text, "<<=") || absl::StrContains(text, ">>=");
+}
+
+}  // namespace
+
+std::optional<std::string> PlainText(const ShellWord& word) {
+  if (word.pieces.size() != 1 || word.elements.has_value()) return std::nullopt;
+  const ShellPiece& piece = word.pieces[0];
+  return piece.is_variable || piece.is_quoted ? std::nullopt : std::optional(piece.text);
+}
+
+std::optional<Assignment> AssignmentOf(const ShellWord& word) {
+  if (word.pieces.empty() || word.pieces[0].is_variable || word.pieces[0].is_quoted) {
+    return std::nullopt;
+  }
+  const std::string& text = word.pieces[0].text;
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) return std::nullopt;
+  Assignment assignment;
+  absl::string_view name = absl::string_view(text).substr(0, equals);
+  assignment.appends = absl::ConsumeSuffix(&name, "+");
+  const bool is_name = !name.empty() && !absl::ascii_isdigit(name[0]) &&
+                       std::all_of(name.begin(), name.end(), [](char letter) {
+                         return absl::ascii_isalnum(letter) || letter == '_';
+                       });
+  if (!is_name) return std::nullopt;
+  assignment.name = std::string(name);
+  assignment.value = word;
+  assignment.value.pieces[0].text.erase(0, equals + 1);
+  return assignment;
+}
+
+std::string ShownWord(const ShellWord& word) {
+  std::string text;
+  for (const ShellPiece& piece : word.pieces) {
+    absl::StrAppend(&text, piece.is_variable ? "$" : "", piece.text);
+  }
+  return text;
+}
+
+bool IsDeclaration(absl::string_view word) {
+  return word == "export" || word == "declare" || word == "local" || word == "readonly" ||
+         word == "typeset";
+}
+
+std::set<std::string> NamesSetBy(const std::vector<ShellWord>& words) {
+  static const auto* const setters = new std::set<std::string>(
+      {"read", "mapfile", "readarray", "getopts", "unset", "let", "((", "printf"});
+  std::set<std::string> names;
+  const std::string first = words.empty() ? "" : PlainText(words[0]).value_or("");
+  if (setters->count(first) == 0) return names;
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (first == "printf" && PlainText(words[i - 1]) != "-v") continue;
+    for (const ShellPiece& piece : words[i].pieces) {
+      // Comparisons set nothing.
+      if (first == "((" && !SetsInArithmetic(piece.text)) continue;
+      for (const absl::string_view name : absl::StrSplit(piece.text, absl::ByAnyChar(kNoName))) {
+        if (!name.empty() && !absl::ascii_isdigit(name[0])) names.insert(std::string(name));
+      }
+    }
+  }
+  return names;
+}
+
+std::optional<int> DeviceCountOf(const std::vector<std::string>& words) {
+  int64_t nodes = 1;
+  int64_t processes = 0;
+  for (size_t i = 0; i < words.size(); ++i) {
+    std::string name = words[i];
+    std::string value = i + 1 < words.size() ? words[i + 1] : "";
+    const size_t equals = name.find('=');
+    if (equals != std::string::npos) {
+      value = name.substr(equals + 1);
+      name.resize(equals);
+    }
+    std::replace(name.begin(), name.end(), '_', '-');
+    int64_t* const target = name == "--nnodes"           ? &nodes
+                            : name == "--nproc-per-node" ? &processes
+                                                         : nullptr;
+    if (target == nullptr) continue;
+    if (!absl::SimpleAtoi(value, target) || *target < 1 || *target > kMaxImportCount) {
+      return std::nullopt;
+    }
+  }
+  const int64_t count = nodes * processes;
+  if (count < 1 || count > kMaxImportCount) return std::nullopt;
+  return static_cast<int>(count);
+}
+
+absl::Status CheckVariables(const NamedText& file, LaunchCommand* command) {
+  std::vector<std::string> kept;
+  std::vector<std::string> values;
+  bool has_rest = false;
+  for (const std::string& word : command->arguments) {
+    if (word == "$@" || word == "$*") {
+      has_rest = true;
+      continue;
+    }
+    const bool follows_name = !kept.empty() && absl::StartsWith(kept.back(), "--") &&
+                              !absl::StrContains(kept.back(), '=');
+    if (absl::StartsWith(word, "$")) {
+      const bool is_array = absl::EndsWith(word, "[@]}") || absl::EndsWith(word, "[*]}");
+      const bool is_whole = word.find_first_of("/.,:=") == std::string::npos;
+      if (is_array || (is_whole && !follows_name)) {
+        return ImportError(Reason::kSpecInvalid, file.name, "",
+                           absl::StrCat("does not set `", word,
+                                        "` as text, and it may hold arguments; write them in its "
+                                        "place"));
+      }
+    }
+    if (absl::StrContains(word, '$')) {
+      values.push_back(follows_name ? absl::StrCat(kept.back(), " ", word) : word);
+    }
+    kept.push_back(word);
+  }
+  if (has_rest) {
+    command->notes.push_back(
+        "Arguments that the script itself is given (`$@`) are not in the file.");
+  }
+  if (!values.empty()) {
+    command->notes.push_back(
+        absl::StrCat("Values that the file does not set: ", absl::StrJoin(values, ", "), "."));
+  }
+  command->arguments = std::move(kept);
+  return absl::OkStatus();
+}
+
+}  // namespace parplan
