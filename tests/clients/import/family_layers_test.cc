@@ -66,7 +66,7 @@ TEST(FamilyLayers, StepHasNarrowQueriesAndNamesItsLayersWithExpertsInAText) {
   EXPECT_THAT(
       ImportConfigText(With(config.c_str(), R"({"moe_layers_enum": null})")).status().ToString(),
       HasSubstr("moe_layers_enum: is required"));
-  // What the matrix has less than its price is no part of its own.
+  // Attention has the narrow matrices alone, and nothing is negative.
   ASSERT_OK_AND_ASSIGN(const ModelSpec model, ModelFromProto(import.model));
   EXPECT_EQ(ParametersByPart(model).attention, 3 * attention);
   EXPECT_EQ(ParametersByPart(model).other, 0);

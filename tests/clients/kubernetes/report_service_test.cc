@@ -102,7 +102,7 @@ TEST_F(ReportServiceTest, SaysWhoListsExecutions) {
   EXPECT_THAT(status.error_message(), testing::HasSubstr("ask the server"));
 }
 
-// As at a server, where it runs again with the next window.
+// At a server too, an abandoned execution runs again with its next window.
 TEST_F(ReportServiceTest, TakesWindowsOfAnAbandonedExecution) {
   v1::FailExecutionRequest abandon;
   abandon.set_name(name_);

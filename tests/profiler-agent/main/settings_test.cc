@@ -145,7 +145,7 @@ TEST(ReadSettings, RefusesUnknownNamesInTheFile) {
   ExpectRefused({"--config", path}, "clutser");
 }
 
-// What is read in part, or waited for without an end, must not start an agent.
+// The agent does not start with a file of which it would read a part, or for which it would wait.
 TEST(ReadSettings, RefusesAFileThatIsNoConfiguration) {
   const std::string folder = MakeTestFolder();
   const std::string path = folder + "/agent.toml";

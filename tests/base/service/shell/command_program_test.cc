@@ -80,7 +80,7 @@ TEST(RunCommandsDeathTest, AnExceptionIsAnInternalError) {
 TEST(RunCommandsDeathTest, TextOfAFileCannotSteerTheTerminal) {
   const auto fail = [](const Session& session) {
     Note(session, "note: \x1b[2J");
-    // What is seen of a death is its standard error.
+    // The test sees only the standard error of a process that ends.
     if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0) std::_Exit(99);
     if (const absl::Status status = Print(session, "plan \x1b]0;x\x07\n"); !status.ok())
       return status;

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What CLI11 says to `--number=TEXT`, and the number that it took.
+// Returns the error of CLI11 for `--number=TEXT`, and sets `number` to the value that it read.
 template <typename T>
 std::string ReadNumber(const std::string& text, T& number) {
   CommandLine line("", "program");

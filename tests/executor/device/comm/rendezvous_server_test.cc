@@ -96,8 +96,8 @@ TEST(RendezvousServer, AFactIsPublishedByTheRankThatItIsAbout) {
   }
 }
 
-// A rank that says more than is heard keeps the server from nobody: after each 64 KiB the server
-// looks at its clock, and at the others. All that the rank says is heard.
+// The server reads at most 64 KiB of one rank before it looks at its clock and reads the others. It
+// loses nothing of what the rank sends.
 TEST(RendezvousServer, ARankThatTalksWithoutAnEndIsHeardInTurns) {
   std::atomic<int64_t> look_count = 0;
   const std::unique_ptr<RendezvousServer> server =

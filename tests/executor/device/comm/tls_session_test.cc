@@ -411,8 +411,8 @@ std::string ExpandLabel(const std::string& secret, const std::string& label, siz
   return std::string(reinterpret_cast<const char*>(block.data()), size);
 }
 
-// Returns the first record with a part of a message about the connection, as only somebody who
-// knows the secret of the client can make it.
+// Returns a first record that holds a part of a handshake message. It is encrypted with the secret
+// of the client, so only a side of the connection can send it.
 std::string PartOfAMessage(const std::string& client_secret) {
   const std::string key = ExpandLabel(client_secret, "key", 16);
   const std::string nonce = ExpandLabel(client_secret, "iv", 12);
