@@ -173,17 +173,24 @@ void Rendezvous::FailLocked(const absl::Status& status) {
 }
 
 absl::Status Rendezvous::Set(const std::string& key, const std::string& value) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   if (!failure_.ok()) return failure_;
-  return WriteFrame(socket_, {.kind = FrameKind::kSet, .key = key, .value = value},
-                    SteadyNow() + kServerPatience);
+  return Send(lock, {.kind = FrameKind::kSet, .key = key, .value = value});
 }
 
-absl::StatusOr<uint32_t> Rendezvous::AskLocked(const std::string& key) {
+absl::Status Rendezvous::Send(std::unique_lock<std::mutex>& lock, const Frame& frame) {
+  const absl::Status sent = WriteFrame(socket_, frame, SteadyNow() + kServerPatience);
+  if (!absl::IsUnavailable(sent)) return sent;
+  // A write may meet the end of the connection before the thread that reads does, which may still
+  // read what the server said last.
+  if (AwaitFailureLocked(lock, kCausePatience).ok()) FailLocked(ServerLoss(sent));
+  return failure_.ok() ? sent : failure_;
+}
+
+absl::StatusOr<uint32_t> Rendezvous::Ask(std::unique_lock<std::mutex>& lock,
+                                         const std::string& key) {
   const uint32_t number = ++question_count_;
-  PARPLAN_RETURN_IF_ERROR(WriteFrame(socket_,
-                                     {.kind = FrameKind::kGet, .number = number, .key = key},
-                                     SteadyNow() + kServerPatience));
+  PARPLAN_RETURN_IF_ERROR(Send(lock, {.kind = FrameKind::kGet, .number = number, .key = key}));
   return number;
 }
 
@@ -205,7 +212,7 @@ std::optional<std::string> Rendezvous::AwaitAnswer(std::unique_lock<std::mutex>&
 }
 
 std::string Rendezvous::ReasonToWait(std::unique_lock<std::mutex>& lock, const std::string& key) {
-  const absl::StatusOr<uint32_t> question = AskLocked(kMissingRanks);
+  const absl::StatusOr<uint32_t> question = Ask(lock, kMissingRanks);
   if (!question.ok()) return std::string(question.status().message());
   const std::optional<std::string> missing =
       AwaitAnswer(lock, *question, SteadyNow() + kMissingPatience);
@@ -217,7 +224,7 @@ std::string Rendezvous::ReasonToWait(std::unique_lock<std::mutex>& lock, const s
 absl::StatusOr<std::string> Rendezvous::Get(const std::string& key, absl::Duration patience) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (!failure_.ok()) return failure_;
-  PARPLAN_ASSIGN_OR_RETURN(const uint32_t number, AskLocked(key));
+  PARPLAN_ASSIGN_OR_RETURN(const uint32_t number, Ask(lock, key));
   const absl::Duration start = SteadyNow();
   const absl::Duration deadline = start + patience;
   while (true) {
@@ -280,7 +287,7 @@ absl::Status Rendezvous::AwaitFailure(absl::Duration patience) {
 absl::Status Rendezvous::AwaitCause() {
   std::unique_lock<std::mutex> lock(mutex_);
   if (!AwaitFailureLocked(lock, kCausePatience).ok()) return failure_;
-  const absl::StatusOr<uint32_t> question = AskLocked(kMissingRanks);
+  const absl::StatusOr<uint32_t> question = Ask(lock, kMissingRanks);
   const bool answers =
       question.ok() && AwaitAnswer(lock, *question, SteadyNow() + kMissingPatience).has_value();
   if (answers || !failure_.ok()) return failure_;

@@ -99,8 +99,10 @@ class Rendezvous {
   void AnswerProbe();
   void Fail(const absl::Status& status);
   void FailLocked(const absl::Status& status);
+  // Sends a frame to the server. Where the connection is broken, returns why the job has failed.
+  absl::Status Send(std::unique_lock<std::mutex>& lock, const Frame& frame);
   // Asks for a fact, and returns the number of the question.
-  absl::StatusOr<uint32_t> AskLocked(const std::string& key);
+  absl::StatusOr<uint32_t> Ask(std::unique_lock<std::mutex>& lock, const std::string& key);
   // Waits for the answer, the failure of the job or `deadline`. Returns the answer, nothing for the
   // other two.
   std::optional<std::string> AwaitAnswer(std::unique_lock<std::mutex>& lock, uint32_t number,
