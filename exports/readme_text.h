@@ -10,8 +10,8 @@
 
 namespace parplan {
 
-// Returns the first line and an empty one: `Plan NAME for PROGRAM on N devices.`, where an empty name
-// becomes `of parplan`. `program` has its release, such as `DeepSpeed (0.19)`.
+// Returns the first line and an empty one: `Plan NAME for PROGRAM on N devices.`, where an empty
+// name becomes `of parplan`. `program` has its release, such as `DeepSpeed (0.19)`.
 std::string ReadmeTitle(const ExportFacts& facts, absl::string_view program, int device_count);
 
 // The paragraph that says how to recompute all decoder layers, as models of transformers do it;
