@@ -4,8 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "base/error.h"
 #include "base/status_macros.h"
+#include "exports/readme_text.h"
+#include "exports/refusal.h"
 #include "exports/uniform_plan.h"
 #include "planner/model/precision.h"
 #include "planner/model/strategy_fields.h"
@@ -18,10 +19,7 @@ static_assert(kStrategyFieldCount == 12, "write or refuse the new field");
 constexpr char kAccelerate[] = "Accelerate";
 
 absl::Status RefuseAccelerate(absl::string_view field, absl::string_view reason) {
-  return FieldError(Reason::kSpecInvalid,
-                    field == "stages" ? std::string(field)
-                                      : absl::StrCat("stages[0].layer_runs[0].strategy.", field),
-                    absl::StrCat(reason, "; Accelerate can't run that"));
+  return RefuseFirstStrategy(kAccelerate, field, reason);
 }
 
 // Returns whether FSDP shards the model, over all ranks of the same tensor-parallel part.
@@ -64,8 +62,8 @@ absl::Status CheckAccelerateLevel(const UniformPlan& plan) {
 absl::Status CheckAccelerateLimits(const UniformPlan& plan, const ModelSpec& model) {
   const Strategy& strategy = plan.strategy;
   if (plan.pipeline_parallel_degree() > 1) {
-    return RefuseAccelerate(
-        "stages", absl::StrCat("are ", plan.pipeline_parallel_degree(), ", from layer 0 on"));
+    return RefusePlan(kAccelerate, "stages",
+                      absl::StrCat("are ", plan.pipeline_parallel_degree(), ", from layer 0 on"));
   }
   PARPLAN_RETURN_IF_ERROR(CheckAccelerateLevel(plan));
   const bool is_split = strategy.tensor_parallel_degree > 1 || strategy.context_parallel_degree > 1;
@@ -103,19 +101,7 @@ absl::Status CheckAccelerateLimits(const UniformPlan& plan, const ModelSpec& mod
         "splits layers with experts, for which no predicted plan of "
         "tensors is at hand");
   }
-  if (strategy.recompute_level == RecomputeLevel::kSelective) {
-    return RefuseAccelerate("recompute_level", "is selective in layer 1");
-  }
-  if (strategy.recompute_level == RecomputeLevel::kModules) {
-    return RefuseAccelerate("recompute_modules", "names modules in layer 1");
-  }
-  if (plan.recomputed_layer_count > 0) {
-    return RefuseAccelerate("recompute_level",
-                            absl::StrCat("recomputes the first ", plan.recomputed_layer_count,
-                                         " decoder layers, layer 1 first, and it is all of them "
-                                         "or none"));
-  }
-  return absl::OkStatus();
+  return CheckRecomputesAllOrNone(plan, kAccelerate);
 }
 
 std::string AccelerateEnvironment(const UniformPlan& plan, const ModelSpec& model) {
@@ -157,9 +143,7 @@ std::string AccelerateReadme(const UniformPlan& plan, const ModelSpec& model,
                              const ExportFacts& facts) {
   const Strategy& strategy = plan.strategy;
   std::string text = absl::StrCat(
-      "Plan ", facts.plan_name.empty() ? "of parplan" : facts.plan_name,
-      " for Accelerate (1.15) on ", plan.device_count,
-      " devices.\n\n"
+      ReadmeTitle(facts, "Accelerate (1.15)", plan.device_count),
       "  set -a; . ./accelerate.env; set +a\n"
       "  torchrun TORCHRUN_ARGUMENTS train.py YOUR_ARGUMENTS\n\n"
       "Ranks are numbered node by node, as torchrun does. Batches of the data loader have\n"
@@ -184,10 +168,7 @@ std::string AccelerateReadme(const UniformPlan& plan, const ModelSpec& model,
           ")])\n");
     }
     if (strategy.recompute_level == RecomputeLevel::kFull) {
-      absl::StrAppend(&text,
-                      "\nAll decoder layers are recomputed, and nothing else:\n"
-                      "  model.gradient_checkpointing_enable(\n"
-                      "      gradient_checkpointing_kwargs={\"use_reentrant\": False})\n");
+      absl::StrAppend(&text, kReadmeRecomputation);
     }
   }
   if (strategy.tensor_parallel_degree > 1) {
@@ -200,12 +181,8 @@ std::string AccelerateReadme(const UniformPlan& plan, const ModelSpec& model,
         "of the logits, and gives projections of one input one sum of its gradient. The plans\n"
         "inside transformers gather all logits and sum for each projection: that takes longer.\n");
   }
-  absl::StrAppend(&text, "\nThe prediction is for runtime `", facts.runtime.runtime_id, "`.",
-                  facts.runtime.runtime_id == "fsdp"
-                      ? ""
-                      : " Plan with --target accelerate for one of this program.",
-                  "\n");
-  return text;
+  return absl::StrCat(
+      text, ReadmePrediction(facts, facts.runtime.runtime_id == "fsdp", "--target accelerate"));
 }
 
 }  // namespace

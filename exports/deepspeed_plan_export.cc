@@ -8,8 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "base/error.h"
 #include "base/status_macros.h"
+#include "exports/readme_text.h"
+#include "exports/refusal.h"
 #include "exports/uniform_plan.h"
 #include "planner/model/precision.h"
 #include "planner/model/strategy_fields.h"
@@ -22,15 +23,13 @@ static_assert(kStrategyFieldCount == 12, "write or refuse the new field");
 using nlohmann::ordered_json;
 
 constexpr char kDeepSpeed[] = "DeepSpeed";
-constexpr char kFirstStrategy[] = "stages[0].layer_runs[0].strategy";
 
 absl::Status RefuseDeepSpeed(absl::string_view field, absl::string_view reason) {
-  return FieldError(Reason::kSpecInvalid, field,
-                    absl::StrCat(reason, "; DeepSpeed can't run that"));
+  return RefusePlan(kDeepSpeed, field, reason);
 }
 
 absl::Status RefuseDeepSpeedStrategy(absl::string_view field, absl::string_view reason) {
-  return RefuseDeepSpeed(absl::StrCat(kFirstStrategy, ".", field), reason);
+  return RefuseFirstStrategy(kDeepSpeed, field, reason);
 }
 
 // Refuses pipelines other than of its engine: equally many decoder layers a stage, replicas alone.
@@ -121,23 +120,11 @@ absl::Status CheckDeepSpeedLimits(const UniformPlan& plan, const ModelSpec& mode
         strategy.tensor_parallel_degree > 1 ? "tensor_parallel_degree" : "context_parallel_degree",
         "splits layers with experts, which AutoEP keeps whole");
   }
-  if (strategy.recompute_level == RecomputeLevel::kSelective) {
-    return RefuseDeepSpeedStrategy("recompute_level", "is selective in layer 1");
-  }
   if (strategy.expert_tensor_parallel_degree != 0) {
     return RefuseDeepSpeedStrategy("expert_tensor_parallel_degree",
                                    "splits experts over other ranks than the rest of their layer");
   }
-  if (strategy.recompute_level == RecomputeLevel::kModules) {
-    return RefuseDeepSpeedStrategy("recompute_modules", "names modules in layer 1");
-  }
-  if (plan.recomputed_layer_count > 0) {
-    return RefuseDeepSpeedStrategy(
-        "recompute_level", absl::StrCat("recomputes the first ", plan.recomputed_layer_count,
-                                        " decoder layers of each stage, layer 1 first, and it is "
-                                        "all of them or none"));
-  }
-  return absl::OkStatus();
+  return CheckRecomputesAllOrNone(plan, kDeepSpeed);
 }
 
 // Numbers of elements that ZeRO-3 fetches ahead and holds.
@@ -240,9 +227,7 @@ std::string DeepSpeedReadme(const UniformPlan& plan, const ModelSpec& model,
   const int pipeline = plan.pipeline_parallel_degree();
   const bool recomputes = strategy.recompute_level == RecomputeLevel::kFull;
   std::string text = absl::StrCat(
-      "Plan ", facts.plan_name.empty() ? "of parplan" : facts.plan_name,
-      " for DeepSpeed (0.19) on ", plan.device_count,
-      " devices.\n\n"
+      ReadmeTitle(facts, "DeepSpeed (0.19)", plan.device_count),
       "  set -a; . ./deepspeed.env; set +a\n"
       "  mapfile -t plan < deepspeed.args\n"
       "  deepspeed LAUNCHER_ARGUMENTS train.py \"${plan[@]}\" YOUR_ARGUMENTS\n\n"
@@ -267,10 +252,7 @@ std::string DeepSpeedReadme(const UniformPlan& plan, const ModelSpec& model,
             : "",
         ")\n");
   } else if (recomputes) {
-    absl::StrAppend(&text,
-                    "\nAll decoder layers are recomputed, and nothing else:\n"
-                    "  model.gradient_checkpointing_enable(\n"
-                    "      gradient_checkpointing_kwargs={\"use_reentrant\": False})\n");
+    absl::StrAppend(&text, kReadmeRecomputation);
   }
   if (strategy.tensor_parallel_degree > 1) {
     absl::StrAppend(&text, "\nAutoTP splits layers over ", strategy.tensor_parallel_degree,
@@ -286,12 +268,8 @@ std::string DeepSpeedReadme(const UniformPlan& plan, const ModelSpec& model,
                     "and wrap the data loader in UlyssesSPDataLoaderAdapter\n"
                     "(deepspeed.runtime.sequence_parallel.ulysses_sp).\n");
   }
-  absl::StrAppend(&text, "\nThe prediction is for runtime `", facts.runtime.runtime_id, "`.",
-                  facts.runtime.runtime_id == "deepspeed"
-                      ? ""
-                      : " Plan with --target deepspeed for one of this program.",
-                  "\n");
-  return text;
+  return absl::StrCat(
+      text, ReadmePrediction(facts, facts.runtime.runtime_id == "deepspeed", "--target deepspeed"));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/error.h"
+#include "exports/readme_text.h"
 #include "planner/model/schedule_traits.h"
 #include "planner/model/strategy_fields.h"
 
@@ -221,9 +222,8 @@ std::string GalvatronReadme(const Plan& plan, const ExportFacts& facts) {
     }
   }
   return absl::StrCat(
-      "Plan ", facts.plan_name.empty() ? "of parplan" : facts.plan_name, " for Galvatron (",
-      has_rings ? "its repository of 2026-06-16" : "2.4", ") on ", plan.device_count,
-      " devices.\n\n",
+      ReadmeTitle(facts, has_rings ? "Galvatron (its repository of 2026-06-16)" : "Galvatron (2.4)",
+                  plan.device_count),
       has_rings ? "Release 2.4.0 has no ring attention: it passes over cp_sizes_enc without a "
                   "word, and would\n"
                   "train another plan, in which the ranks of a ring are replicas.\n\n"
@@ -235,9 +235,8 @@ std::string GalvatronReadme(const Plan& plan, const ExportFacts& facts) {
       "Ranks are numbered node by node, as torchrun does. The file has the degrees, the batch and\n"
       "the micro-batches; YOUR_ARGUMENTS are the model's sizes, data, precision and optimizer",
       has_sequence_parallel ? "" : ",\nwithout --sequence-parallel",
-      ".\ngalvatron.env repeats the sizes of the batch for scripts.\n\n"
-      "The prediction is for runtime `",
-      facts.runtime.runtime_id, "`.\n");
+      ".\ngalvatron.env repeats the sizes of the batch for scripts.\n",
+      ReadmePrediction(facts, /*is_of_program=*/true, ""));
 }
 
 }  // namespace parplan

@@ -4,8 +4,8 @@
 #include <cstddef>
 
 #include "absl/strings/match.h"
-#include "base/error.h"
 #include "base/status_macros.h"
+#include "exports/refusal.h"
 
 namespace parplan {
 namespace {
@@ -109,8 +109,7 @@ void AddAttention(const MegatronModel& layers, MegatronArguments* arguments) {
 }  // namespace
 
 absl::Status RefuseMegatron(absl::string_view field, absl::string_view reason) {
-  return FieldError(Reason::kSpecInvalid, field,
-                    absl::StrCat(reason, "; Megatron-LM can't run that"));
+  return RefusePlan("Megatron-LM", field, reason);
 }
 
 absl::StatusOr<MegatronModel> MegatronModelOf(const ModelSpec& model) {

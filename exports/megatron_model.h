@@ -17,8 +17,7 @@
 
 namespace parplan {
 
-// Returns INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and the name Megatron-LM. `reason`
-// goes on after the name of the field, such as `is 3 with ...`.
+// Returns the error of `RefusePlan` (refusal.h) for Megatron-LM.
 absl::Status RefuseMegatron(absl::string_view field, absl::string_view reason);
 
 // The lines of `megatron.args` in their order: one argument a line, `--name` or `--name=value`.

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "exports/megatron_layout.h"
 #include "exports/megatron_model.h"
+#include "exports/readme_text.h"
 #include "exports/uniform_plan.h"
 #include "planner/model/strategy_fields.h"
 
@@ -157,9 +158,7 @@ std::string MegatronReadme(const UniformPlan& plan, const ExportFacts& facts) {
           ? "Megatron-FSDP refuses CUDA_DEVICE_MAX_CONNECTIONS=1: unset it.\n"
           : "";
   return absl::StrCat(
-      "Plan ", facts.plan_name.empty() ? "of parplan" : facts.plan_name,
-      " for Megatron-LM (core 0.14 to 0.20) on ", plan.device_count,
-      " devices.\n\n"
+      ReadmeTitle(facts, "Megatron-LM (core 0.14 to 0.20)", plan.device_count),
       "  set -a; . ./megatron.env; set +a\n"
       "  mapfile -t plan < megatron.args\n"
       "  torchrun TORCHRUN_ARGUMENTS pretrain_gpt.py \"${plan[@]}\" YOUR_ARGUMENTS\n\n"
@@ -169,11 +168,9 @@ std::string MegatronReadme(const UniformPlan& plan, const ExportFacts& facts) {
       "biases.\n"
       "Do not repeat an argument of megatron.args, nor set an order of ranks\n"
       "(--use-tp-pp-dp-mapping).\n",
-      connections, "\nThe prediction is for runtime `", facts.runtime.runtime_id, "`.",
-      facts.runtime.runtime_id == "megatron-core"
-          ? ""
-          : " Plan with --target megatron --runtime megatron-core for one of this program.",
-      "\n");
+      connections,
+      ReadmePrediction(facts, facts.runtime.runtime_id == "megatron-core",
+                       "--target megatron --runtime megatron-core"));
 }
 
 }  // namespace

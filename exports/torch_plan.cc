@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "base/error.h"
 #include "base/status_macros.h"
 #include "exports/layer_strategies.h"
+#include "exports/refusal.h"
 #include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
 
@@ -27,7 +27,7 @@ absl::Status CheckModel(const ModelSpec& model, absl::string_view program) {
                       : layer == last ? kind == LayerKind::kHead
                                       : IsTorchLayer(kind);
     if (fits && last >= 2) continue;
-    return RefuseForTorch(
+    return RefusePlan(
         program, "model.layer_runs",
         absl::StrCat("must be an embedding, encoder or decoder layers and a head, and layer ",
                      layer, " is `", model.layer(layer).layer_definition_id, "`"));
@@ -39,26 +39,26 @@ absl::Status CheckPipeline(const Plan& plan, absl::string_view program) {
   const int stage_count = static_cast<int>(plan.stages.size());
   if (stage_count == 0 || plan.virtual_stage_count < 1 ||
       stage_count % plan.virtual_stage_count != 0) {
-    return RefuseForTorch(program, "virtual_stage_count", "does not divide the stages");
+    return RefusePlan(program, "virtual_stage_count", "does not divide the stages");
   }
   const bool has_virtual_stages = plan.virtual_stage_count > 1;
   if (TraitsOf(plan.schedule).has_virtual_stages != has_virtual_stages) {
-    return RefuseForTorch(program, "schedule",
-                          absl::StrCat("is ", TraitsOf(plan.schedule).name, " with ",
-                                       plan.virtual_stage_count, " virtual stages a device"));
+    return RefusePlan(program, "schedule",
+                      absl::StrCat("is ", TraitsOf(plan.schedule).name, " with ",
+                                   plan.virtual_stage_count, " virtual stages a device"));
   }
   const int degree = plan.pipeline_parallel_degree();
   if (has_virtual_stages && degree == 1) {
-    return RefuseForTorch(program, "virtual_stage_count", "gives the one device several stages");
+    return RefusePlan(program, "virtual_stage_count", "gives the one device several stages");
   }
   if (plan.micro_batch_group_size != 0) {
-    return RefuseForTorch(program, "micro_batch_group_size",
-                          absl::StrCat("is ", plan.micro_batch_group_size,
-                                       ": the order of passes of these files has groups of as many "
-                                       "micro-batches as the pipeline has devices"));
+    return RefusePlan(program, "micro_batch_group_size",
+                      absl::StrCat("is ", plan.micro_batch_group_size,
+                                   ": the order of passes of these files has groups of as many "
+                                   "micro-batches as the pipeline has devices"));
   }
   if (plan.device_count < 1 || plan.device_count % degree != 0) {
-    return RefuseForTorch(
+    return RefusePlan(
         program, "device_count",
         absl::StrCat("is ", plan.device_count, ", which ", degree, " stages do not share equally"));
   }
@@ -66,20 +66,20 @@ absl::Status CheckPipeline(const Plan& plan, absl::string_view program) {
     const StagePlan& stage = plan.stages[i];
     const int rank_count = plan.device_count / degree;
     if (stage.rank_count != rank_count || stage.first_rank != i % degree * rank_count) {
-      return RefuseForTorch(
+      return RefusePlan(
           program, absl::StrCat("stages[", i, "]"),
           absl::StrCat("must be on ", rank_count, " ranks from ", i % degree * rank_count, " on"));
     }
     if (stage.layer_count() < 1) {
-      return RefuseForTorch(program, absl::StrCat("stages[", i, "]"), "has no layer");
+      return RefusePlan(program, absl::StrCat("stages[", i, "]"), "has no layer");
     }
   }
   if (plan.global_batch_size < 1 || plan.micro_batch_count < 1 ||
       plan.global_batch_size % plan.micro_batch_count != 0) {
-    return RefuseForTorch(program, "micro_batch_count", "does not divide global_batch_size");
+    return RefusePlan(program, "micro_batch_count", "does not divide global_batch_size");
   }
   if (plan.micro_batch_count > kMaxForwardPassCount / stage_count) {
-    return RefuseForTorch(
+    return RefusePlan(
         program, "micro_batch_count",
         absl::StrCat("makes more than ", kMaxForwardPassCount, " forward passes a step"));
   }
@@ -172,26 +172,20 @@ absl::Status CheckTiedTable(const Plan& plan, const ModelSpec& model,
   if (!HasTiedTable(model)) return absl::OkStatus();
   const std::string field = StrategyFieldOf(plan, last);
   if (!HoldTableAlike(strategies.front(), strategies.back())) {
-    return RefuseForTorch(
+    return RefusePlan(
         program, field,
         absl::StrCat("spreads layer ", last, ", a tied head, otherwise than layer 0"));
   }
   if (plan.pipeline_parallel_degree() > 1 &&
       strategies.back().sharding_level != ShardingLevel::kNone) {
-    return RefuseForTorch(program, absl::StrCat(field, ".sharding_level"),
-                          absl::StrCat("shards layer ", last,
-                                       ", a tied head whose table layer 0 holds on other ranks"));
+    return RefusePlan(program, absl::StrCat(field, ".sharding_level"),
+                      absl::StrCat("shards layer ", last,
+                                   ", a tied head whose table layer 0 holds on other ranks"));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
-
-absl::Status RefuseForTorch(absl::string_view program, absl::string_view field,
-                            absl::string_view reason) {
-  return FieldError(Reason::kSpecInvalid, field,
-                    absl::StrCat(reason, "; ", program, " can't run that"));
-}
 
 std::vector<std::string> TorchModulesOf(const ModelSpec& model, int layer) {
   if (layer == 0) return {"tok_embeddings"};
@@ -216,21 +210,21 @@ absl::Status CheckTorchPlan(const Plan& plan, const ModelSpec& model, absl::stri
   PARPLAN_RETURN_IF_ERROR(CheckPipeline(plan, program));
   const LayerStrategies layers = LayerStrategiesOf(plan);
   if (layers.strategies.size() != static_cast<size_t>(model.layer_count())) {
-    return RefuseForTorch(program, "stages",
-                          absl::StrCat("hold ", layers.strategies.size(), " layers of the model's ",
-                                       model.layer_count(), ": it is a plan for another model"));
+    return RefusePlan(program, "stages",
+                      absl::StrCat("hold ", layers.strategies.size(), " layers of the model's ",
+                                   model.layer_count(), ": it is a plan for another model"));
   }
   for (int layer = 0; layer < model.layer_count(); ++layer) {
     const std::string fault =
         StrategyFault(plan, model.layer(layer), layers.strategies[layer], may_gather);
     if (fault.empty()) continue;
-    return RefuseForTorch(program, StrategyFieldOf(plan, layer),
-                          absl::StrCat("of layer ", layer, " ", fault));
+    return RefusePlan(program, StrategyFieldOf(plan, layer),
+                      absl::StrCat("of layer ", layer, " ", fault));
   }
   PARPLAN_RETURN_IF_ERROR(CheckTiedTable(plan, model, layers.strategies, program));
   if (StagesOf(layers, model, plan.pipeline_parallel_degree(), plan.stages.front().rank_count) !=
       WithJoinedRuns(plan, model).stages) {
-    return RefuseForTorch(program, "stages", "are not in the order of the model's layers");
+    return RefusePlan(program, "stages", "are not in the order of the model's layers");
   }
   return absl::OkStatus();
 }

@@ -35,11 +35,6 @@ std::vector<std::string> TorchModulesOf(const ModelSpec& model, int layer);
 absl::Status CheckTorchPlan(const Plan& plan, const ModelSpec& model, absl::string_view program,
                             bool may_gather);
 
-// Returns INVALID_ARGUMENT (SPEC_INVALID) with field and reason; `program` can't run that. `reason`
-// goes on after the name of the field, such as `is 3 with ...`.
-absl::Status RefuseForTorch(absl::string_view program, absl::string_view field,
-                            absl::string_view reason);
-
 // Returns the field that holds the strategy of layer `layer` of `plan`, for example
 // `stages[1].layer_runs[0].strategy`. Returns `stages` if the plan has no such layer.
 std::string StrategyFieldOf(const Plan& plan, int layer);

@@ -10,6 +10,8 @@
 #include "base/status_macros.h"
 #include "exports/layer_strategies.h"
 #include "exports/pass_table.h"
+#include "exports/readme_text.h"
+#include "exports/refusal.h"
 #include "exports/torch_plan.h"
 #include "exports/torch_plan_json.h"
 
@@ -21,22 +23,15 @@ TorchPlanTraits TorchTraitsOf(const RuntimeTraits& runtime) {
           .selective_recompute = runtime.selective_recompute};
 }
 
-std::string ForPlan(const ExportFacts& facts) {
-  return facts.plan_name.empty() ? "Plan of parplan" : absl::StrCat("Plan ", facts.plan_name);
-}
-
-std::string PredictionLine(const RuntimeTraits& runtime) {
-  const bool is_of_torch =
-      runtime.runtime_id == "fsdp" || absl::StartsWith(runtime.runtime_id, "torch");
-  return absl::StrCat("\nThe prediction is for runtime `", runtime.runtime_id, "`.",
-                      is_of_torch ? "" : " Plan with --target fsdp2 for one of this program.",
-                      "\n");
+std::string PredictionLine(const ExportFacts& facts) {
+  const std::string& runtime = facts.runtime.runtime_id;
+  return ReadmePrediction(facts, runtime == "fsdp" || absl::StartsWith(runtime, "torch"),
+                          "--target fsdp2");
 }
 
 std::string PipeliningReadme(const Plan& plan, const ExportFacts& facts) {
   return absl::StrCat(
-      ForPlan(facts), " for torch.distributed.pipelining (PyTorch 2.6 to 2.15) on ",
-      plan.device_count, " devices.\n\n",
+      ReadmeTitle(facts, "torch.distributed.pipelining (PyTorch 2.6 to 2.15)", plan.device_count),
       "  set -a; . ./torch-pipelining.env; set +a\n"
       "  torchrun TORCHRUN_ARGUMENTS YOUR_PROGRAM\n\n"
       "YOUR_PROGRAM reads stages.json. Stage i has the modules of its layers, by the names of\n"
@@ -49,18 +44,18 @@ std::string PipeliningReadme(const Plan& plan, const ExportFacts& facts) {
       ", loss_fn=...)\n"
       "  schedule._load_csv(\"schedule.csv\")\n\n"
       "A loss that is a mean over a micro-batch goes with the default scale_grads=True.\n",
-      PredictionLine(facts.runtime));
+      PredictionLine(facts));
 }
 
 std::string Fsdp2Readme(const Plan& plan, const ExportFacts& facts) {
   return absl::StrCat(
-      ForPlan(facts), " for plain PyTorch (2.6 to 2.15) on ", plan.device_count, " devices.\n\n",
+      ReadmeTitle(facts, "plain PyTorch (2.6 to 2.15)", plan.device_count),
       "  set -a; . ./fsdp2.env; set +a\n"
       "  torchrun TORCHRUN_ARGUMENTS YOUR_PROGRAM\n\n"
       "YOUR_PROGRAM applies fsdp2.json to its modules, which have the names of torchtitan's\n"
       "decoders; exports.md of parplan's documents says what each member asks for. Ranks are\n"
       "numbered node by node, as torchrun does.\n",
-      PredictionLine(facts.runtime));
+      PredictionLine(facts));
 }
 
 std::vector<ExportedFile> TorchFiles(TorchPlanFormat format, const Plan& plan,
@@ -83,14 +78,14 @@ absl::Status CheckTorchPipelining(const Plan& plan, const ModelSpec& model) {
   PARPLAN_RETURN_IF_ERROR(
       CheckTorchPlan(plan, model, kTorchPipeliningProgram, /*may_gather=*/false));
   if (plan.pipeline_parallel_degree() == 1) {
-    return RefuseForTorch(kTorchPipeliningProgram, "stages", "are one, which is no pipeline");
+    return RefusePlan(kTorchPipeliningProgram, "stages", "are one, which is no pipeline");
   }
   const LayerStrategies layers = LayerStrategiesOf(plan);
   int first = 0;
   for (size_t i = 0; i + 1 < layers.stage_layer_counts.size(); ++i) {
     first += layers.stage_layer_counts[i];
     if (HoldActivationsAlike(layers.strategies[first - 1], layers.strategies[first])) continue;
-    return RefuseForTorch(
+    return RefusePlan(
         kTorchPipeliningProgram, StrategyFieldOf(plan, first),
         absl::StrCat("splits the activations of layer ", first, " otherwise than layer ", first - 1,
                      " does, from which a message comes as it is"));
@@ -105,22 +100,21 @@ absl::Status CheckFsdp2Plan(const Plan& plan, const ModelSpec& model) {
     const Strategy& strategy = layers.strategies[i];
     const int layer = static_cast<int>(i);
     if (strategy.tensor_parallel_degree > 1 && model.layer(layer).latent_attention.has_value()) {
-      return RefuseForTorch(
+      return RefusePlan(
           kFsdp2Program, absl::StrCat(StrategyFieldOf(plan, layer), ".tensor_parallel_degree"),
           absl::StrCat("is ", strategy.tensor_parallel_degree, " in layer ", layer,
                        ", whose latent attention has matrices that fsdp2.json does not name"));
     }
     if (strategy.expert_parallel_degree > 1) {
-      return RefuseForTorch(
+      return RefusePlan(
           kFsdp2Program, absl::StrCat(StrategyFieldOf(plan, layer), ".expert_parallel_degree"),
           absl::StrCat("spreads the experts of layer ", layer, " over ",
                        strategy.expert_parallel_degree, " ranks, and PyTorch moves no tokens"));
     }
     if (strategy.context_kind == ContextKind::kUlysses) {
-      return RefuseForTorch(kFsdp2Program,
-                            absl::StrCat(StrategyFieldOf(plan, layer), ".context_kind"),
-                            absl::StrCat("exchanges tokens for heads in layer ", layer,
-                                         ", and context_parallel of PyTorch is a ring"));
+      return RefusePlan(kFsdp2Program, absl::StrCat(StrategyFieldOf(plan, layer), ".context_kind"),
+                        absl::StrCat("exchanges tokens for heads in layer ", layer,
+                                     ", and context_parallel of PyTorch is a ring"));
     }
   }
   return absl::OkStatus();

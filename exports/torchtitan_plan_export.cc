@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "exports/pass_table.h"
+#include "exports/readme_text.h"
+#include "exports/refusal.h"
 #include "exports/torch_plan.h"
 #include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
@@ -26,8 +28,7 @@ constexpr char kField[] = "stages[0].layer_runs[0].strategy";
 constexpr int kActiveStageCount = 3;
 
 absl::Status RefuseTorchtitan(absl::string_view member, absl::string_view reason) {
-  return RefuseForTorch(kProgram, member.empty() ? kField : absl::StrCat(kField, ".", member),
-                        reason);
+  return RefusePlan(kProgram, member.empty() ? kField : absl::StrCat(kField, ".", member), reason);
 }
 
 // Returns the number of ranks over which parameters can be sharded.
@@ -311,9 +312,7 @@ def plan():
 
 std::string TorchtitanReadme(const UniformPlan& plan, const ExportFacts& facts) {
   return absl::StrCat(
-      "Plan ", facts.plan_name.empty() ? "of parplan" : facts.plan_name, " for torchtitan ",
-      kTorchtitanRelease, " on ", plan.device_count,
-      " devices.\n\n"
+      ReadmeTitle(facts, absl::StrCat("torchtitan ", kTorchtitanRelease), plan.device_count),
       "  set -a; . ./torchtitan.env; set +a\n"
       "  export PYTHONPATH=$PWD PARPLAN_TORCHTITAN_BASE=MODULE:FUNCTION\n"
       "  torchrun TORCHRUN_ARGUMENTS -m torchtitan.train --module parplan_config --config plan\n\n"
@@ -336,12 +335,12 @@ absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanSharding(plan));
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanDegrees(plan, model));
   if (plan.pipeline_parallel_degree() > 1 && HasTiedTable(model)) {
-    return RefuseForTorch(kProgram, "stages",
-                          absl::StrCat("hold layer 0 and layer ", model.layer_count() - 1,
-                                       ", which share a table, beside a pipeline"));
+    return RefusePlan(kProgram, "stages",
+                      absl::StrCat("hold layer 0 and layer ", model.layer_count() - 1,
+                                   ", which share a table, beside a pipeline"));
   }
   if (model.precision() == Precision::kFp16) {
-    return RefuseForTorch(kProgram, "model.precision", "is fp16 in all layers");
+    return RefusePlan(kProgram, "model.precision", "is fp16 in all layers");
   }
   return absl::OkStatus();
 }
@@ -355,10 +354,10 @@ absl::StatusOr<std::vector<ExportedFile>> ExportTorchtitanPlan(const Plan& plan,
   }
   PARPLAN_ASSIGN_OR_RETURN(const UniformPlan uniform, UniformPlanOf(plan, model, kProgram));
   if (uniform.micro_batch_group_size != 0) {
-    return RefuseForTorch(kProgram, "micro_batch_group_size",
-                          absl::StrCat("is ", uniform.micro_batch_group_size,
-                                       ": its schedule has groups of as many micro-batches as the "
-                                       "pipeline has devices"));
+    return RefusePlan(kProgram, "micro_batch_group_size",
+                      absl::StrCat("is ", uniform.micro_batch_group_size,
+                                   ": its schedule has groups of as many micro-batches as the "
+                                   "pipeline has devices"));
   }
   const Strategy& strategy = uniform.strategy;
   if (strategy.context_parallel_degree > 1 && strategy.context_kind == ContextKind::kRing) {

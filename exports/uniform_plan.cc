@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/error.h"
 #include "exports/layer_strategies.h"
+#include "exports/refusal.h"
 #include "planner/model/pass_order.h"
 #include "planner/model/stage_layers.h"
 #include "planner/model/strategy_fields.h"
@@ -19,12 +19,6 @@ namespace parplan {
 namespace {
 
 static_assert(kStrategyFieldCount == 12, "compare the new field where layers must agree");
-
-absl::Status RefuseFor(absl::string_view program, absl::string_view field,
-                       absl::string_view reason) {
-  return FieldError(Reason::kSpecInvalid, field,
-                    absl::StrCat(reason, "; ", program, " can't run that"));
-}
 
 // Returns the strategy of layer `layer`, which is number `number` of the decoder layers of its
 // stage, counted from 0.
@@ -86,9 +80,9 @@ class LayerComparison {
   template <typename Value>
   void Compare(absl::string_view name, Value value, Value expected) {
     if (value == expected || !status_.ok()) return;
-    status_ = RefuseFor(program_, absl::StrCat(layer_.field, ".", name),
-                        absl::StrCat("is ", value, " in layer ", layer_.layer, " and ", expected,
-                                     " in layer ", reference_.layer));
+    status_ = RefusePlan(program_, absl::StrCat(layer_.field, ".", name),
+                         absl::StrCat("is ", value, " in layer ", layer_.layer, " and ", expected,
+                                      " in layer ", reference_.layer));
   }
   absl::Status status() const { return status_; }
 
@@ -133,21 +127,21 @@ absl::Status NoteRecomputation(const std::vector<PlacedLayer>& layers, const Pla
     const std::string field = absl::StrCat(layer.field, ".recompute_level");
     if (!layer.is_decoder) {
       if (layer.strategy.recomputation() == RecomputeLevel::kNone) continue;
-      return RefuseFor(program, field,
-                       absl::StrCat("recomputes layer ", layer.layer, ", an embedding or a head"));
+      return RefusePlan(program, field,
+                        absl::StrCat("recomputes layer ", layer.layer, ", an embedding or a head"));
     }
     const std::string modules = layer.strategy.recompute_modules.ToString(" ");
     const std::string expected = reference.strategy.recompute_modules.ToString(" ");
     if (modules != expected) {
-      return RefuseFor(program, absl::StrCat(layer.field, ".recompute_modules"),
-                       absl::StrCat("is `", modules, "` in layer ", layer.layer, " and `", expected,
-                                    "` in layer ", reference.layer));
+      return RefusePlan(program, absl::StrCat(layer.field, ".recompute_modules"),
+                        absl::StrCat("is `", modules, "` in layer ", layer.layer, " and `",
+                                     expected, "` in layer ", reference.layer));
     }
     const bool is_selective = level == RecomputeLevel::kSelective;
     if (is_selective != (reference.strategy.recompute_level == RecomputeLevel::kSelective)) {
-      return RefuseFor(program, field,
-                       absl::StrCat("recomputes attention alone in one of the layers ",
-                                    reference.layer, " and ", layer.layer));
+      return RefusePlan(program, field,
+                        absl::StrCat("recomputes attention alone in one of the layers ",
+                                     reference.layer, " and ", layer.layer));
     }
     if (level == RecomputeLevel::kFull) {
       facts->strategy.recompute_level = RecomputeLevel::kFull;
@@ -162,17 +156,18 @@ absl::Status NoteRecomputation(const std::vector<PlacedLayer>& layers, const Pla
   }
   if (all || facts->strategy.recompute_level != RecomputeLevel::kFull) return absl::OkStatus();
   if (prediction != nullptr) {
-    return RefuseFor(program, absl::StrCat(prediction->field, ".recompute_level"),
-                     absl::StrCat("recomputes layer ", prediction->layer,
-                                  ", which predicts a further token, and not all others"));
+    return RefusePlan(program, absl::StrCat(prediction->field, ".recompute_level"),
+                      absl::StrCat("recomputes layer ", prediction->layer,
+                                   ", which predicts a further token, and not all others"));
   }
   facts->recomputed_layer_count = count;
   for (const PlacedLayer& layer : layers) {
     if (!layer.is_decoder || layer.predicts_further_token || layer.number >= count) continue;
     if (layer.strategy.recompute_level != RecomputeLevel::kFull) {
-      return RefuseFor(program, absl::StrCat(layer.field, ".recompute_level"),
-                       absl::StrCat("does not recompute layer ", layer.layer, ", one of the first ",
-                                    count, " of its stage, which others recompute"));
+      return RefusePlan(
+          program, absl::StrCat(layer.field, ".recompute_level"),
+          absl::StrCat("does not recompute layer ", layer.layer, ", one of the first ", count,
+                       " of its stage, which others recompute"));
     }
   }
   return absl::OkStatus();
@@ -182,23 +177,23 @@ absl::Status CheckSchedule(const Plan& plan, absl::string_view program) {
   const int stage_count = static_cast<int>(plan.stages.size());
   if (stage_count == 0 || plan.virtual_stage_count < 1 ||
       stage_count % plan.virtual_stage_count != 0) {
-    return RefuseFor(program, "virtual_stage_count", "does not divide the stages");
+    return RefusePlan(program, "virtual_stage_count", "does not divide the stages");
   }
-  if (plan.schedule == Schedule::kGpipe) return RefuseFor(program, "schedule", "is gpipe");
+  if (plan.schedule == Schedule::kGpipe) return RefusePlan(program, "schedule", "is gpipe");
   const bool has_virtual_stages = plan.virtual_stage_count > 1;
   if ((plan.schedule == Schedule::kInterleaved) != has_virtual_stages) {
-    return RefuseFor(program, "schedule",
-                     absl::StrCat("is ", TraitsOf(plan.schedule).name, " with ",
-                                  plan.virtual_stage_count, " virtual stages a device"));
+    return RefusePlan(program, "schedule",
+                      absl::StrCat("is ", TraitsOf(plan.schedule).name, " with ",
+                                   plan.virtual_stage_count, " virtual stages a device"));
   }
   if (has_virtual_stages && plan.pipeline_parallel_degree() == 1) {
-    return RefuseFor(program, "virtual_stage_count", "gives the one device several stages");
+    return RefusePlan(program, "virtual_stage_count", "gives the one device several stages");
   }
   const int64_t group = plan.micro_batch_group_size;
   if (group != 0 &&
       (!has_virtual_stages || group <= plan.pipeline_parallel_degree() ||
        !IsGroupSize(group, plan.pipeline_parallel_degree(), plan.micro_batch_count))) {
-    return RefuseFor(
+    return RefusePlan(
         program, "micro_batch_group_size",
         absl::StrCat("is ", group, " with ", plan.virtual_stage_count, " virtual stages a device, ",
                      plan.pipeline_parallel_degree(), " devices in the pipeline and ",
@@ -213,17 +208,17 @@ absl::Status CheckStages(const Plan& plan, absl::string_view program, EmptyStage
     const std::string field = absl::StrCat("stages[", i, "]");
     const int rank_count = plan.stages.front().rank_count;
     if (stage.rank_count != rank_count) {
-      return RefuseFor(
+      return RefusePlan(
           program, absl::StrCat(field, ".rank_count"),
           absl::StrCat("is ", stage.rank_count, " and that of the first stage is ", rank_count));
     }
     const int place = static_cast<int>(i) % plan.pipeline_parallel_degree();
     if (stage.first_rank != place * rank_count) {
-      return RefuseFor(program, absl::StrCat(field, ".first_rank"), "is out of order");
+      return RefusePlan(program, absl::StrCat(field, ".first_rank"), "is out of order");
     }
     const bool is_end = i == 0 || i + 1 == plan.stages.size();
     if (stage.is_empty() && (is_end || empty_stages == EmptyStages::kRefused)) {
-      return RefuseFor(program, absl::StrCat(field, ".layer_runs"), "has no layer");
+      return RefusePlan(program, absl::StrCat(field, ".layer_runs"), "has no layer");
     }
   }
   return absl::OkStatus();
@@ -239,9 +234,9 @@ absl::Status RequireDecoderModel(const ModelSpec& model, absl::string_view progr
                                : layer == last ? LayerKind::kHead
                                                : LayerKind::kDecoder;
     if (kind == expected && last >= 2) continue;
-    return RefuseFor(program, "model.layer_runs",
-                     absl::StrCat("must be an embedding, decoder layers and a head, and layer ",
-                                  layer, " is `", model.layer(layer).layer_definition_id, "`"));
+    return RefusePlan(program, "model.layer_runs",
+                      absl::StrCat("must be an embedding, decoder layers and a head, and layer ",
+                                   layer, " is `", model.layer(layer).layer_definition_id, "`"));
   }
   return absl::OkStatus();
 }
@@ -273,9 +268,9 @@ absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& mod
     layer_count += stage.layer_count();
   }
   if (layer_count != model.layer_count()) {
-    return RefuseFor(program, "stages",
-                     absl::StrCat("hold ", layer_count, " layers of the model's ",
-                                  model.layer_count(), ": it is a plan for another model"));
+    return RefusePlan(program, "stages",
+                      absl::StrCat("hold ", layer_count, " layers of the model's ",
+                                   model.layer_count(), ": it is a plan for another model"));
   }
   const std::vector<PlacedLayer> layers = LayersOf(plan, model);
   // Layer 1 is the first decoder layer.
@@ -286,7 +281,7 @@ absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& mod
     status = CompareLayers(layer, reference, program);
     if (!status.ok()) return status;
     if (layer.strategy.rank_order != RankOrder::kTensorInnermost) {
-      return RefuseFor(
+      return RefusePlan(
           program, absl::StrCat(layer.field, ".rank_order"),
           absl::StrCat("has the data-parallel ranks of layer ", layer.layer, " innermost"));
     }
@@ -294,22 +289,22 @@ absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& mod
     const int own_tensor = layer.strategy.expert_tensor_parallel_degree;
     if (model.layer(layer.layer).expert_count == 0) {
       if (expert_degree == 1) continue;
-      return RefuseFor(
+      return RefusePlan(
           program, absl::StrCat(layer.field, ".expert_parallel_degree"),
           absl::StrCat("is ", expert_degree, " in layer ", layer.layer, ", which has no experts"));
     }
     if (with_experts == nullptr) with_experts = &layer;
     if (own_tensor != with_experts->strategy.expert_tensor_parallel_degree) {
-      return RefuseFor(program, absl::StrCat(layer.field, ".expert_tensor_parallel_degree"),
-                       absl::StrCat("is ", own_tensor, " in layer ", layer.layer, " and ",
-                                    with_experts->strategy.expert_tensor_parallel_degree,
-                                    " in layer ", with_experts->layer));
+      return RefusePlan(program, absl::StrCat(layer.field, ".expert_tensor_parallel_degree"),
+                        absl::StrCat("is ", own_tensor, " in layer ", layer.layer, " and ",
+                                     with_experts->strategy.expert_tensor_parallel_degree,
+                                     " in layer ", with_experts->layer));
     }
     if (expert_degree != with_experts->strategy.expert_parallel_degree) {
-      return RefuseFor(program, absl::StrCat(layer.field, ".expert_parallel_degree"),
-                       absl::StrCat("is ", expert_degree, " in layer ", layer.layer, " and ",
-                                    with_experts->strategy.expert_parallel_degree, " in layer ",
-                                    with_experts->layer));
+      return RefusePlan(program, absl::StrCat(layer.field, ".expert_parallel_degree"),
+                        absl::StrCat("is ", expert_degree, " in layer ", layer.layer, " and ",
+                                     with_experts->strategy.expert_parallel_degree, " in layer ",
+                                     with_experts->layer));
     }
   }
   facts.strategy.expert_parallel_degree =
@@ -321,17 +316,17 @@ absl::StatusOr<UniformPlan> UniformPlanOf(const Plan& plan, const ModelSpec& mod
   const Strategy& strategy = facts.strategy;
   if (strategy.rank_count() != plan.stages.front().rank_count ||
       int64_t{strategy.rank_count()} * plan.pipeline_parallel_degree() != plan.device_count) {
-    return RefuseFor(program, "stages", "have other ranks than their degrees multiply to");
+    return RefusePlan(program, "stages", "have other ranks than their degrees multiply to");
   }
   if (plan.micro_batch_count < 1 || plan.global_batch_size % plan.micro_batch_count != 0 ||
       plan.micro_batch_size() % strategy.data_parallel_degree != 0) {
-    return RefuseFor(
+    return RefusePlan(
         program, "micro_batch_count",
         absl::StrCat(plan.micro_batch_count, " micro-batches over ", strategy.data_parallel_degree,
                      " replicas do not divide the batch of ", plan.global_batch_size));
   }
   if (PlanOf(facts, model) != WithJoinedRuns(plan, model)) {
-    return RefuseFor(program, "stages", "are not in the order of the model's layers");
+    return RefusePlan(program, "stages", "are not in the order of the model's layers");
   }
   return facts;
 }

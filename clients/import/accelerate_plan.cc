@@ -8,11 +8,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/import/accelerate_settings.h"
+#include "clients/import/script_plan.h"
+#include "clients/import/unread_names.h"
 #include "exports/accelerate_plan_export.h"
 #include "exports/uniform_plan.h"
 #include "planner/model/precision.h"
@@ -93,11 +94,8 @@ class AccelerateReader {
     ReadBatch();
     PARPLAN_RETURN_IF_ERROR(Settle());
     AcceleratePlanImport import;
-    import.plan = PlanOf(facts_, model_);
-    const auto runs = ExportAcceleratePlan(import.plan, model_, ExportFacts());
-    if (!runs.ok()) {
-      return ImportError(Reason::kSpecInvalid, file_.name, "", runs.status().message());
-    }
+    PARPLAN_ASSIGN_OR_RETURN(import.plan,
+                             RunnablePlanOf(file_, facts_, model_, &ExportAcceleratePlan));
     import.notes = std::move(notes_);
     return import;
   }
@@ -273,16 +271,11 @@ class AccelerateReader {
       }
       in_file = *ours == "full";
     }
-    if (in_file.has_value() && options_.recompute.value_or(*in_file) != *in_file) {
-      settings_.Fail(ours.has_value() ? "PARPLAN_RECOMPUTE" : kFsdp,
-                     "contradicts what the script does");
-    }
-    if (!in_file.has_value() && !options_.recompute.has_value()) {
-      notes_.push_back("No layer is recomputed: the script decides, and the file is silent.");
-    }
-    if (options_.recompute.value_or(in_file.value_or(false))) {
-      facts_.strategy.recompute_level = RecomputeLevel::kFull;
-    }
+    const auto fail = [this, &ours, kFsdp](absl::string_view rule) {
+      settings_.Fail(ours.has_value() ? "PARPLAN_RECOMPUTE" : kFsdp, rule);
+    };
+    facts_.strategy.recompute_level =
+        AgreedRecomputation(options_.recompute, in_file, fail, &notes_);
   }
 
   // Returns the number of the script, or else of the first variable; they may not differ.
@@ -338,18 +331,7 @@ class AccelerateReader {
     for (const std::string& name : settings_.Unread()) {
       (IsIgnored(name) ? ignored : unknown).push_back(name);
     }
-    if (!unknown.empty()) {
-      return ImportError(
-          Reason::kSpecInvalid, file_.name, "",
-          absl::StrCat("has settings that are not read here: ", absl::StrJoin(unknown, ", "),
-                       "; leave them out if they change neither the model's shape "
-                       "nor how it is divided over ranks"));
-    }
-    if (!ignored.empty()) {
-      notes_.push_back(absl::StrCat("Ignored, since they change neither shape nor parallelism: ",
-                                    absl::StrJoin(ignored, ", "), "."));
-    }
-    return absl::OkStatus();
+    return SettleUnread(file_.name, "settings", unknown, ignored, &notes_);
   }
 
   const NamedText& file_;

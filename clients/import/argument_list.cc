@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "clients/import/unread_names.h"
 
 namespace parplan {
 namespace {
@@ -134,11 +135,7 @@ absl::StatusOr<ArgumentList> ArgumentList::FromWords(absl::string_view file_name
     list.values_[name] = values.empty() ? "" : values[0];
   }
   if (!unknown.empty()) {
-    return ArgumentFault(
-        file_name, "",
-        absl::StrCat("has arguments that are not read here: ", absl::StrJoin(unknown, ", "),
-                     "; leave them out if they change neither the model's shape "
-                     "nor how it is divided over ranks"));
+    return RefuseUnread(file_name, "arguments", absl::StrJoin(unknown, ", "));
   }
   list.ignored_ = absl::StrJoin(ignored, ", ");
   return list;

@@ -9,11 +9,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/import/config_fields.h"
 #include "clients/import/deepspeed_section.h"
+#include "clients/import/script_plan.h"
+#include "clients/import/unread_names.h"
 #include "exports/deepspeed_plan_export.h"
 #include "exports/uniform_plan.h"
 #include "planner/model/precision.h"
@@ -70,11 +71,8 @@ class DeepSpeedReader {
     ReadBatch();
     PARPLAN_RETURN_IF_ERROR(Settle());
     DeepSpeedPlanImport import;
-    import.plan = PlanOf(facts_, model_);
-    const auto runs = ExportDeepSpeedPlan(import.plan, model_, ExportFacts());
-    if (!runs.ok()) {
-      return ImportError(Reason::kSpecInvalid, file_.name, "", runs.status().message());
-    }
+    PARPLAN_ASSIGN_OR_RETURN(import.plan,
+                             RunnablePlanOf(file_, facts_, model_, &ExportDeepSpeedPlan));
     import.notes = std::move(notes_);
     return import;
   }
@@ -263,16 +261,13 @@ class DeepSpeedReader {
                                                 decoders, " decoder layers or none"));
       }
     }
-    if (options_.recompute.has_value() && in_file.has_value() && *options_.recompute != *in_file) {
+    const auto fail = [this](absl::string_view rule) {
       Fail(stages_ > 1 ? "pipeline.activation_checkpoint_interval"
                        : "activation_checkpointing.number_checkpoints",
-           "contradicts what the script does");
-    }
-    if (!options_.recompute.has_value() && !in_file.has_value()) {
-      notes_.push_back("No layer is recomputed: the script decides, and the file is silent.");
-    }
-    const bool recomputes = options_.recompute.value_or(in_file.value_or(false));
-    facts_.strategy.recompute_level = recomputes ? RecomputeLevel::kFull : RecomputeLevel::kNone;
+           rule);
+    };
+    facts_.strategy.recompute_level =
+        AgreedRecomputation(options_.recompute, in_file, fail, &notes_);
   }
 
   void ReadStages() {
@@ -322,18 +317,7 @@ class DeepSpeedReader {
       PARPLAN_RETURN_IF_ERROR(sections[i - 1]->fields().status());
     }
     for (const DeepSpeedSection* const section : sections) section->Sort(&ignored, &unknown);
-    if (!unknown.empty()) {
-      return ImportError(
-          Reason::kSpecInvalid, file_.name, "",
-          absl::StrCat("has keys that are not read here: ", absl::StrJoin(unknown, ", "),
-                       "; leave them out if they change neither the model's shape "
-                       "nor how it is divided over ranks"));
-    }
-    if (!ignored.empty()) {
-      notes_.push_back(absl::StrCat("Ignored, since they change neither shape nor parallelism: ",
-                                    absl::StrJoin(ignored, ", "), "."));
-    }
-    return absl::OkStatus();
+    return SettleUnread(file_.name, "keys", unknown, ignored, &notes_);
   }
 
   const NamedText& file_;

@@ -17,6 +17,7 @@
 #include "clients/import/argument_list.h"
 #include "clients/import/bridge_precision.h"
 #include "clients/import/megatron_rules.h"
+#include "clients/import/unread_names.h"
 #include "clients/import/yaml_arguments.h"
 #include "clients/import/yaml_text.h"
 
@@ -287,13 +288,7 @@ absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
   if (!precision.empty()) {
     PARPLAN_RETURN_IF_ERROR(AddBridgePrecision(file, precision, &yaml));
   }
-  if (!unknown.empty()) {
-    return ImportError(
-        Reason::kSpecInvalid, file.name, "",
-        absl::StrCat("has fields that are not read here: ", absl::StrJoin(unknown, ", "),
-                     "; leave them out if they change neither the model's shape "
-                     "nor how it is divided over ranks"));
-  }
+  if (!unknown.empty()) return RefuseUnread(file.name, "fields", absl::StrJoin(unknown, ", "));
   if (!ignored.empty()) {
     yaml.notes.push_back(
         absl::StrCat("Ignored, since other maps than `model` change neither shape nor "

@@ -47,19 +47,21 @@ class StepMeter : public TrainerObserver {
     // The clock; not empty.
     std::function<absl::Duration()> now = SteadyNow;
   };
-  // `pool` outlives it.
+  // `pool`, whose peak the windows state, outlives the meter.
   StepMeter(const Options& options, ArrayPool& pool);
 
-  // Returns a communicator over `inner` whose waits are counted by the purpose of its group
-  // (GroupSpec::purpose); those of the group of the loss, or of an unknown purpose, are idle time.
-  // `ranks`: those of the job that it has, in order; their distance is the stride of its
-  // collectives. The meter outlives it and its pending work.
+  // Returns a communicator over `inner` whose waits are measured. Within a pass over a layer a wait
+  // counts by the purpose of the group (GroupSpec::purpose), and as idle time if that is the loss
+  // or unknown; elsewhere it counts for the phase that the trainer is in. `ranks` are the ranks of
+  // the job that the group has, in its order; their distance is the stride of its collectives. The
+  // meter outlives the communicator and its pending work.
   std::unique_ptr<Communicator> Meter(const std::string& purpose, const std::vector<int>& ranks,
                                       std::unique_ptr<Communicator> inner);
 
   void Enter(TrainerPhase phase, int layer_index) override;
 
-  // Begins step `step` of the trainer, counted from 0.
+  // Begins step `step` of the trainer, counted from 0. Within a window the numbers follow each
+  // other, which is not checked.
   void BeginStep(int64_t step);
   // Ends the step that `BeginStep` began. Returns the window if this step completes it.
   std::optional<StepWindow> EndStep();

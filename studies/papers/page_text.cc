@@ -27,7 +27,6 @@ std::vector<std::string> Baselines() {
   return names;
 }
 
-// Breaks a paragraph into lines of at most 100 columns.
 std::string Paragraph(absl::string_view text) {
   std::string lines, line;
   for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
@@ -54,7 +53,6 @@ std::string Rate(double samples_per_second) {
   return samples_per_second > 0.0 ? absl::StrFormat("%.2f", samples_per_second) : "-";
 }
 
-// Returns `+12.3 %`.
 std::string Signed(double ratio) { return absl::StrFormat("%+.1f %%", 100.0 * ratio); }
 
 std::string Percent(double ratio) { return absl::StrFormat("%.1f %%", 100.0 * ratio); }
@@ -67,7 +65,6 @@ std::vector<GridCell> CellsOf(const PapersResults& results, int device_count) {
   return cells;
 }
 
-// Share of the tree's optimum that a planner loses in a cell.
 double LossOf(const GridCell& cell, absl::string_view planner) {
   const double optimum = cell.OptimumRate();
   return optimum > 0.0 ? 1.0 - cell.RateOf(planner) / optimum : 0.0;

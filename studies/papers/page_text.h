@@ -1,5 +1,6 @@
-// Helpers of the sections of the page (page_sections.h): Markdown, numbers as text, names of
-// planners, cells.
+// Helpers that the sections of docs/measurements/papers.md share (page_sections.h): Markdown,
+// numbers as text, names of planners, cells of the grid. All are pure functions that any thread may
+// call.
 
 #ifndef PARPLAN_STUDIES_PAPERS_PAGE_TEXT_H_
 #define PARPLAN_STUDIES_PAPERS_PAGE_TEXT_H_
@@ -16,31 +17,35 @@ namespace parplan::papers {
 inline constexpr char kBmw[] = "galvatron-bmw";
 inline constexpr char kBase[] = "galvatron-base";
 
-// Names of the baselines: with one kind of parallelism, with several, and all.
+// Return the names of the baselines that use one kind of parallelism (`kPurePlanners`), of those
+// that combine several (`kHybridPlanners`), and of both, in this order. The references stay valid
+// to the end of the program.
 const std::vector<std::string>& Pure();
 const std::vector<std::string>& Hybrid();
 std::vector<std::string> Baselines();
 
-// Breaks a paragraph into lines of at most 100 bytes, longer only for a longer word, with an empty
-// line behind the last one.
+// Returns the words of `text` in lines of at most 100 bytes, a line being longer only if it is one
+// longer word, and an empty line at the end.
 std::string Paragraph(absl::string_view text);
 
-// Return a row of a table, and the first two lines of one, with line feeds at their ends. Cells are
-// not escaped.
+// Returns a row of a Markdown table with a line feed at its end. Cells are not escaped: a `|` in
+// one would divide it.
 std::string Row(const std::vector<std::string>& cells);
+// Returns the row with the titles of the columns and the rule below it.
 std::string Head(const std::vector<std::string>& cells);
 
-// Returns `18.69`, or `-` for the rate of no plan, 0.
+// Returns a rate with two decimals, `18.69`; `-` for 0, which stands for the absence of a plan.
 std::string Rate(double samples_per_second);
-// Return `+12.3 %` and `12.3 %` for 0.123.
+// Return a ratio in percent with one decimal: `+12.3 %` with its sign and `12.3 %` for 0.123.
 std::string Signed(double ratio);
 std::string Percent(double ratio);
 
-// Returns the cells of the grid on so many devices.
+// Returns the cells of the grid for `device_count` devices, in the order of the results.
 std::vector<GridCell> CellsOf(const PapersResults& results, int device_count);
 
-// Returns the share of the tree's optimum (`OptimumRate`) that a planner loses in a cell, 1 if it
-// has no plan there; 0 without an optimum.
+// Returns the share of the best rate that the tree of strategies allows in a cell (`OptimumRate`)
+// that `planner` loses: at most 1, which is for no plan; 0 if there is no optimum. Negative if its
+// plan is faster, for example because it need not be in the tree.
 double LossOf(const GridCell& cell, absl::string_view planner);
 
 }  // namespace parplan::papers

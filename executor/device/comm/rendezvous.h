@@ -24,15 +24,18 @@ namespace parplan {
 
 // The job to join, and how long to wait for it.
 struct RendezvousJoin {
-  // "HOST:PORT" of the server, and the token of the job.
+  // `HOST:PORT` of the server.
   std::string address;
+  // The secret that the ranks of the job and the server share.
   std::string token;
+  // This rank's number in the job, from 0, and the number of ranks. The server refuses a rank that
+  // it does not expect, one that it has already, and another number of ranks than its own.
   int rank = 0;
   int world_size = 1;
   // Limit of the wait for the server to listen and to answer.
   absl::Duration patience = absl::Minutes(2);
-  // Takes a line that says for whom this rank waits, every `notice_interval` of a wait in `Join`,
-  // while there is no connection, or `Get`. Called on the thread that waits. May be null.
+  // Called with a line that says for whom this rank waits, once every `notice_interval` while
+  // `Join` has no connection or `Get` has no answer, on the thread that waits. May be null.
   std::function<void(const std::string&)> on_notice;
   absl::Duration notice_interval = absl::Seconds(10);
   // Limit of the wait for the server's verdict on an operation that took too long; longer than
@@ -56,21 +59,22 @@ class Rendezvous {
   ~Rendezvous();
 
   // Sends a fact that never changes to the server, for all ranks. A second, different value of the
-  // same key ends the job, which shows in Health later. The error of Health; INVALID_ARGUMENT for a
-  // text above kMaxFrameText, UNAVAILABLE, DEADLINE_EXCEEDED or DATA_LOSS if it cannot be sent
-  // within 5 s.
+  // same key ends the job, which shows in Health later. Returns the error of Health if the job has
+  // failed; INVALID_ARGUMENT for a text above kMaxFrameText; UNAVAILABLE, DEADLINE_EXCEEDED or
+  // DATA_LOSS if it cannot be sent within 5 s. OK does not say that the server has read it.
   absl::Status Set(const std::string& key, const std::string& value);
   // Returns the fact; waits up to `patience` for it, and then up to 10 s to ask who is missing.
   // DEADLINE_EXCEEDED naming the key and the ranks that have not come, if any, or the errors of
   // `Set`.
   absl::StatusOr<std::string> Get(const std::string& key, absl::Duration patience);
   // Ends the job for all ranks: Health of this one fails too once the server says so. Does nothing
-  // if the job has failed already.
+  // if the job has failed already. Blocks for up to 5 s if the server does not read.
   void Abort(const std::string& why);
 
   // Has the server ask all ranks why an operation took too long, which ends the job, and returns
-  // the failure: DEADLINE_EXCEEDED with the rank that is to blame, which is the one that serves the
-  // rendezvous if the server says nothing, or an earlier failure. `what` says which operation;
+  // the failure, never OK: DEADLINE_EXCEEDED with the rank that is to blame, which is the one that
+  // serves the rendezvous if the server says nothing within `verdict_patience`, or an earlier
+  // failure. `what` says which operation;
   // `awaited_rank` is the rank it waits for, -1 if that is not known.
   absl::Status ReportStall(const std::string& what, int awaited_rank);
   // Sets what answers the server's question whom this rank waits for: a rank, or -1 for none.
@@ -80,8 +84,8 @@ class Rendezvous {
   // Waits for the job to fail, at most `patience`. Returns Health.
   absl::Status AwaitFailure(absl::Duration patience);
   // Waits for the job to fail because of what broke a connection to another rank: a second, and if
-  // the server then does not answer, until it counts as lost. Returns Health: OK if the server
-  // answers and knows of no failure.
+  // the server does not answer a question in the 5 s after that, 12 s more, after which it counts
+  // as lost. Returns Health: OK if the server answers and knows of no failure.
   absl::Status AwaitCause();
 
   // Returns OK until the server reports that the job failed; then UNAVAILABLE naming the rank that

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -120,6 +121,96 @@ TEST(ReadMegatronArguments, ReadsWhetherTheHostWaitsForExpertCounts) {
                   .eager);
   EXPECT_EQ(RunOf(RowOfArguments("")).runtime.cuda_graphs, std::nullopt);
   EXPECT_EQ(RunOf(RowOfArguments("")).runtime.fixed_expert_counts, std::nullopt);
+}
+
+// A run of Megatron's tests: only arguments, and its defaults where they are absent.
+std::string ArgumentsRow(const std::string& id, const std::string& arguments) {
+  return R"({"id": ")" + id + R"(", "source": "megatron-ci-golden", "split": "memory-validation",
+    "framework": "Megatron-LM main CI", "hardware": {"gpu": "A100", "n_gpus": 8,
+    "n_gpus_assumed": true}, "batch": {}, "measured": {"peak_mem_bytes": 1000000000},
+    "model": {"arch": "megatron-args", "args": {"num-layers": 12, "hidden-size": 512,
+      "num-attention-heads": 8, "seq-length": 1024, "micro-batch-size": 4,
+      "global-batch-size": 32)" +
+         (arguments.empty() ? "" : ", " + arguments) + "}}}";
+}
+
+TEST(ReadMegatronArguments, FillsInItsDefaults) {
+  const PublishedRun run = RunOf(ArgumentsRow("plain", ""));
+  EXPECT_EQ(run.model.feed_forward_size, 2048);
+  EXPECT_EQ(run.model.vocabulary_size, 50257);
+  EXPECT_EQ(run.model.key_value_head_count, 0);
+  EXPECT_TRUE(run.model.tied_embedding);
+  EXPECT_TRUE(run.model.learned_positions);
+  EXPECT_EQ(run.precision, "fp32");
+  EXPECT_EQ(run.recompute, "none");
+  EXPECT_EQ(run.runtime.attention_kernel, std::nullopt);
+  EXPECT_EQ(run.runtime.overlap_gradient_sync, false);
+  EXPECT_EQ(run.runtime.dropout, true);
+  EXPECT_EQ(run.micro_batch_size, 4);
+}
+
+TEST(ReadMegatronArguments, ReadsFlags) {
+  const PublishedRun run =
+      RunOf(ArgumentsRow("flags", R"("bf16": true, "swiglu": true, "group-query-attention": true,
+      "num-query-groups": 2, "untie-embeddings-and-output-weights": true,
+      "position-embedding-type": "rope", "attention-backend": "flash",
+      "use-distributed-optimizer": true, "overlap-grad-reduce": true,
+      "pipeline-model-parallel-size": 2, "num-layers-per-virtual-pipeline-stage": 3,
+      "microbatch-group-size-per-virtual-pipeline-stage": 5, "attention-dropout": 0.0, "hidden-dropout": 0.0,
+      "recompute-granularity": "full", "recompute-method": "block", "recompute-num-layers": 1)"));
+  // Two thirds of 2048, in steps of 64.
+  EXPECT_EQ(run.model.feed_forward_size, 1344);
+  EXPECT_EQ(run.model.key_value_head_count, 2);
+  EXPECT_FALSE(run.model.tied_embedding);
+  EXPECT_FALSE(run.model.learned_positions);
+  EXPECT_EQ(run.precision, "bf16");
+  EXPECT_EQ(run.runtime.attention_kernel, AttentionKernel::kFlash);
+  EXPECT_EQ(run.runtime.overlap_gradient_sync, true);
+  EXPECT_EQ(run.runtime.dropout, false);
+  EXPECT_EQ(run.parallelism.zero_level, 1);
+  EXPECT_EQ(run.parallelism.virtual_stage_count, 2);
+  EXPECT_EQ(run.parallelism.micro_batch_group_size, 5);
+  EXPECT_EQ(run.recompute, "full");
+  EXPECT_EQ(run.recompute_layer_count, 1);
+}
+
+// Lists say it of each layer; a row has a first layer with experts, and an interval.
+TEST(ReadMegatronArguments, ReadsExpertLayers) {
+  const auto row_of = [](const std::string& layers) {
+    return ArgumentsRow("a", R"("num-experts": 4, "moe-layer-freq": )" + layers);
+  };
+  const auto layers_of = [&row_of](const std::string& layers) {
+    const PublishedModel model = RunOf(row_of(layers)).model;
+    return std::pair(model.dense_layer_count, model.expert_layer_interval);
+  };
+  EXPECT_EQ(layers_of("2"), std::pair(0, 2));
+  EXPECT_EQ(layers_of("\"([0]*3+[1]*9)\""), std::pair(3, 1));
+  EXPECT_EQ(layers_of("\"([0]+[1])*6\""), std::pair(1, 2));
+  EXPECT_THAT(SkipReasonOf(row_of("\"([1]*2+[0])*4\"")), HasSubstr("moe-layer-freq"));
+  EXPECT_EQ(RunOf(ArgumentsRow("a", R"("num-experts": 0)")).model.expert_count, 0);
+}
+
+TEST(ReadMegatronArguments, SumsHalfPrecisionGradientsInHalfPrecision) {
+  EXPECT_EQ(RunOf(ArgumentsRow("a", R"("fp16": true)")).runtime.fp32_gradients, false);
+  EXPECT_EQ(RunOf(ArgumentsRow("a", R"("fp16": true, "accumulate-allreduce-grads-in-fp32": true)"))
+                .runtime.fp32_gradients,
+            true);
+  EXPECT_EQ(RunOf(ArgumentsRow("a", R"("bf16": true)")).runtime.fp32_gradients, true);
+}
+
+TEST(ReadMegatronArguments, FindsWhatThePlannerHasNoWordsFor) {
+  for (const auto& [arguments, reason] : std::map<std::string, std::string>{
+           {R"("fp8-format": "hybrid")", "8-bit"},
+           {R"("multi-latent-attention": true)", "latent"},
+           {R"("hybrid-override-pattern": "M*")", "Mamba"},
+           {R"("optimizer": "muon")", "muon"},
+           {R"("moe-layer-freq": "[1,0]", "num-experts": 2)", "moe-layer-freq"}}) {
+    EXPECT_THAT(SkipReasonOf(ArgumentsRow("a", arguments)), HasSubstr(reason));
+  }
+  EXPECT_THAT(SkipReasonOf(ArgumentsRow("a", R"("window-size": "128,0")")), HasSubstr("windows"));
+  EXPECT_THAT(SkipReasonOf(ArgumentsRow("moe_dist_muon-x", "")), HasSubstr("Muon"));
+  EXPECT_THAT(SkipReasonOf(ArgumentsRow("a", R"("num-experts": true)")),
+              HasSubstr("model.args: --num-experts: takes one value"));
 }
 
 }  // namespace

@@ -20,7 +20,6 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 TEST(ReadPublishedRuns, ReadsAPlainRow) {
   const PublishedRun run = RunOf(GptRow());
@@ -308,34 +307,6 @@ TEST(ReadPublishedRuns, ReadsConditionsOfTheRow) {
   }
 }
 
-TEST(QuestionOf, FreezesWhatAdaptersStandBeside) {
-  const RunQuestion question = *QuestionOf(
-      RunOf(With(GptRow(), R"("fp16")", R"("bf16", "peft": {"kind": "lora", "rank": 4})")));
-  for (const LayerDefinition& layer : question.model->layer_definitions()) {
-    EXPECT_TRUE(layer.frozen);
-    EXPECT_EQ(layer.attention_adapter_rank, HasAttention(layer.kind) ? 4 : 0);
-    EXPECT_EQ(layer.feed_forward_adapter_rank, 0);
-  }
-  EXPECT_EQ(QuestionOf(RunOf(With(GptRow(), R"("fp16")",
-                                  R"("bf16", "peft": {"kind": "lora", "targets": "all, mlp"})")))
-                ->model->layer(1)
-                .feed_forward_adapter_rank,
-            16);
-}
-
-// The hidden state passes through all layers and then through the one that predicts.
-TEST(QuestionOf, PutsPredictionLayersBehindTheLastOnTheLastStage) {
-  std::string row = With(GptRow(), R"("heads": 16,)", R"("heads": 16, "mtp_layers": 1,)");
-  row = With(row, R"("tp": 2, "pp": 1, "dp": 4)", R"("tp": 2, "pp": 2, "layout": "Et|tmL")");
-  const RunQuestion question = *QuestionOf(RunOf(row));
-  ASSERT_EQ(question.model->layer_count(), 5);
-  EXPECT_EQ(question.model->layer(3).prediction_depth, 1);
-  EXPECT_EQ(question.model->layer(4).further_token_count, 1);
-  ASSERT_EQ(question.plan.stages.size(), 2u);
-  EXPECT_EQ(question.plan.stages[0].layer_count(), 2);
-  EXPECT_EQ(question.plan.stages[1].layer_count(), 3);
-}
-
 TEST(QuestionOf, SharesHeadsIfContextRanksExchangeAllToAll) {
   std::string row = With(GptRow(), R"("tp": 2, "pp": 1, "dp": 4)", R"("tp": 2, "cp": 4)");
   EXPECT_EQ(QuestionOf(RunOf(row))->plan.stages[0].layer_runs[1].strategy.context_kind,
@@ -359,96 +330,6 @@ TEST(QuestionOf, SharesHeadsIfContextRanksExchangeAllToAll) {
   EXPECT_THAT(SkipReasonOf(row), HasSubstr("context parallelism by `a2a+p2p` is not read"));
   // A group of one rank has no exchange, so its kind does not matter.
   EXPECT_EQ(SkipReasonOf(With(row, R"("tp": 2, "cp": 4)", R"("tp": 2, "cp": 1)")), "");
-}
-
-// A run of Megatron's tests: only arguments, and its defaults where they are absent.
-std::string ArgumentsRow(const std::string& id, const std::string& arguments) {
-  return R"({"id": ")" + id + R"(", "source": "megatron-ci-golden", "split": "memory-validation",
-    "framework": "Megatron-LM main CI", "hardware": {"gpu": "A100", "n_gpus": 8,
-    "n_gpus_assumed": true}, "batch": {}, "measured": {"peak_mem_bytes": 1000000000},
-    "model": {"arch": "megatron-args", "args": {"num-layers": 12, "hidden-size": 512,
-      "num-attention-heads": 8, "seq-length": 1024, "micro-batch-size": 4,
-      "global-batch-size": 32)" +
-         (arguments.empty() ? "" : ", " + arguments) + "}}}";
-}
-
-TEST(ReadMegatronArguments, FillsInItsDefaults) {
-  const PublishedRun run = RunOf(ArgumentsRow("plain", ""));
-  EXPECT_EQ(run.model.feed_forward_size, 2048);
-  EXPECT_EQ(run.model.vocabulary_size, 50257);
-  EXPECT_EQ(run.model.key_value_head_count, 0);
-  EXPECT_TRUE(run.model.tied_embedding);
-  EXPECT_TRUE(run.model.learned_positions);
-  EXPECT_EQ(run.precision, "fp32");
-  EXPECT_EQ(run.recompute, "none");
-  EXPECT_EQ(run.runtime.attention_kernel, std::nullopt);
-  EXPECT_EQ(run.runtime.overlap_gradient_sync, false);
-  EXPECT_EQ(run.runtime.dropout, true);
-  EXPECT_EQ(run.micro_batch_size, 4);
-}
-
-TEST(ReadMegatronArguments, ReadsFlags) {
-  const PublishedRun run =
-      RunOf(ArgumentsRow("flags", R"("bf16": true, "swiglu": true, "group-query-attention": true,
-      "num-query-groups": 2, "untie-embeddings-and-output-weights": true,
-      "position-embedding-type": "rope", "attention-backend": "flash",
-      "use-distributed-optimizer": true, "overlap-grad-reduce": true,
-      "pipeline-model-parallel-size": 2, "num-layers-per-virtual-pipeline-stage": 3,
-      "microbatch-group-size-per-virtual-pipeline-stage": 5, "attention-dropout": 0.0, "hidden-dropout": 0.0,
-      "recompute-granularity": "full", "recompute-method": "block", "recompute-num-layers": 1)"));
-  // Two thirds of 2048, in steps of 64.
-  EXPECT_EQ(run.model.feed_forward_size, 1344);
-  EXPECT_EQ(run.model.key_value_head_count, 2);
-  EXPECT_FALSE(run.model.tied_embedding);
-  EXPECT_FALSE(run.model.learned_positions);
-  EXPECT_EQ(run.precision, "bf16");
-  EXPECT_EQ(run.runtime.attention_kernel, AttentionKernel::kFlash);
-  EXPECT_EQ(run.runtime.overlap_gradient_sync, true);
-  EXPECT_EQ(run.runtime.dropout, false);
-  EXPECT_EQ(run.parallelism.zero_level, 1);
-  EXPECT_EQ(run.parallelism.virtual_stage_count, 2);
-  EXPECT_EQ(run.parallelism.micro_batch_group_size, 5);
-  EXPECT_EQ(run.recompute, "full");
-  EXPECT_EQ(run.recompute_layer_count, 1);
-}
-
-// Lists say it of each layer; a row has a first layer with experts, and an interval.
-TEST(ReadMegatronArguments, ReadsExpertLayers) {
-  const auto row_of = [](const std::string& layers) {
-    return ArgumentsRow("a", R"("num-experts": 4, "moe-layer-freq": )" + layers);
-  };
-  const auto layers_of = [&row_of](const std::string& layers) {
-    const PublishedModel model = RunOf(row_of(layers)).model;
-    return std::pair(model.dense_layer_count, model.expert_layer_interval);
-  };
-  EXPECT_EQ(layers_of("2"), std::pair(0, 2));
-  EXPECT_EQ(layers_of("\"([0]*3+[1]*9)\""), std::pair(3, 1));
-  EXPECT_EQ(layers_of("\"([0]+[1])*6\""), std::pair(1, 2));
-  EXPECT_THAT(SkipReasonOf(row_of("\"([1]*2+[0])*4\"")), HasSubstr("moe-layer-freq"));
-  EXPECT_EQ(RunOf(ArgumentsRow("a", R"("num-experts": 0)")).model.expert_count, 0);
-}
-
-TEST(ReadMegatronArguments, SumsHalfPrecisionGradientsInHalfPrecision) {
-  EXPECT_EQ(RunOf(ArgumentsRow("a", R"("fp16": true)")).runtime.fp32_gradients, false);
-  EXPECT_EQ(RunOf(ArgumentsRow("a", R"("fp16": true, "accumulate-allreduce-grads-in-fp32": true)"))
-                .runtime.fp32_gradients,
-            true);
-  EXPECT_EQ(RunOf(ArgumentsRow("a", R"("bf16": true)")).runtime.fp32_gradients, true);
-}
-
-TEST(ReadMegatronArguments, FindsWhatThePlannerHasNoWordsFor) {
-  for (const auto& [arguments, reason] : std::map<std::string, std::string>{
-           {R"("fp8-format": "hybrid")", "8-bit"},
-           {R"("multi-latent-attention": true)", "latent"},
-           {R"("hybrid-override-pattern": "M*")", "Mamba"},
-           {R"("optimizer": "muon")", "muon"},
-           {R"("moe-layer-freq": "[1,0]", "num-experts": 2)", "moe-layer-freq"}}) {
-    EXPECT_THAT(SkipReasonOf(ArgumentsRow("a", arguments)), HasSubstr(reason));
-  }
-  EXPECT_THAT(SkipReasonOf(ArgumentsRow("a", R"("window-size": "128,0")")), HasSubstr("windows"));
-  EXPECT_THAT(SkipReasonOf(ArgumentsRow("moe_dist_muon-x", "")), HasSubstr("Muon"));
-  EXPECT_THAT(SkipReasonOf(ArgumentsRow("a", R"("num-experts": true)")),
-              HasSubstr("model.args: --num-experts: takes one value"));
 }
 
 // Takes some rows of every source of a real collection: which are skipped, and why.

@@ -2,23 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_replace.h"
 #include "proto/envelope/durable_file.h"
-#include "proto/envelope/signer.h"
 #include "proto/envelope/verifier.h"
-#include "tests/proto/envelope/plan_fixture.h"
-#include "tests/support/file_size_limit.h"
+#include "tests/proto/envelope/key_store_fixture.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -27,60 +20,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
-
-constexpr absl::Duration kDay = absl::Hours(24);
-
-class KeyStoreTest : public testing::Test {
- protected:
-  KeyStoreTest() {
-    std::string name = testing::TempDir() + "/key-store-XXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  ~KeyStoreTest() override { std::filesystem::remove_all(folder_); }
-
-  KeyStore MustOpen(absl::Time now) {
-    absl::StatusOr<KeyStore> store = KeyStore::OpenOrCreate(folder_, now);
-    EXPECT_OK(store);
-    return *std::move(store);
-  }
-
-  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
-  std::string PemPath(const std::string& key_id) const { return Path("keys/" + key_id + ".pem"); }
-
-  mode_t ModeOf(const std::string& path) const {
-    struct stat facts {};
-    EXPECT_EQ(stat(path.c_str(), &facts), 0) << path;
-    return facts.st_mode & 07777;
-  }
-
-  // The bundle as a verifier finds it on disk.
-  TrustBundle BundleOnDisk() const {
-    const absl::StatusOr<std::string> json = ReadWholeFile(Path("trust-bundle.jwks.json"));
-    EXPECT_OK(json);
-    absl::StatusOr<TrustBundle> bundle = TrustBundle::FromJson(*json);
-    EXPECT_OK(bundle);
-    return *std::move(bundle);
-  }
-
-  std::string folder_;
-  const absl::Time start_ = IssueTime();
-};
-
-std::vector<std::string> SigningKeyIds(const KeyStore& store, absl::Time now) {
-  std::vector<std::string> key_ids;
-  const auto keys = store.SigningKeys(now);
-  if (!keys.ok()) return key_ids;
-  for (const PrivateKey* key : *keys) key_ids.push_back(key->public_key().key_id());
-  return key_ids;
-}
-
-// A plan the store signs at `now`, valid for a day.
-v1::SignedPlan SignWith(const KeyStore& store, absl::Time now) {
-  v1::PlanPayload payload = MakePayload();
-  payload.mutable_issue_time()->set_seconds(absl::ToUnixSeconds(now));
-  payload.mutable_expire_time()->set_seconds(absl::ToUnixSeconds(now + kDay));
-  return Sign(payload, *store.SigningKeys(now));
-}
 
 TEST_F(KeyStoreTest, FirstUseMakesOneKeyAndALaterOneFindsIt) {
   const std::string key_id = MustOpen(start_).List(start_)[0].key_id;
@@ -348,79 +287,6 @@ TEST_F(KeyStoreTest, RevokesOnlyAKeyThatIsNamedWell) {
   EXPECT_THAT(SigningKeyIds(store, start_), ElementsAre(key_id));
 }
 
-// Whoever accepted one bundle follows to each later one, whatever happened in between, and to none
-// before.
-TEST_F(KeyStoreTest, BundlesFollowEachOtherAndNeverGoBack) {
-  KeyStore store = MustOpen(start_);
-  std::vector<TrustBundle> bundles = {BundleOnDisk()};
-  const auto keep = [&](absl::Time now) {
-    bundles.push_back(BundleOnDisk());
-    EXPECT_OK(bundles.back().CheckLife(now));
-  };
-  absl::Time now = start_;
-  ASSERT_OK(store.Generate(now));
-  keep(now);
-  ASSERT_OK(store.Revoke(store.List(now)[0].key_id, now += kDay));
-  keep(now);
-  ASSERT_OK(store.Rotate(now += kDay));
-  keep(now);
-  ASSERT_OK(store.Rotate(now -= 3 * kDay));
-  keep(now);
-  ASSERT_OK(store.Reload(now += 40 * kDay));
-  keep(now);
-  ASSERT_OK(store.Revoke(SigningKeyIds(store, now)[0], now += kDay));
-  keep(now);
-  for (size_t i = 0; i < bundles.size(); ++i) {
-    for (size_t j = 0; j < bundles.size(); ++j) {
-      const absl::Status followed = bundles[i].CheckSuccessor(bundles[j]);
-      EXPECT_EQ(followed.ok(), i <= j) << i << " " << j << " " << followed;
-    }
-  }
-}
-
-TEST_F(KeyStoreTest, ABundleIsWrittenAgainOnlyIfSomethingChangedOrAThirdOfItsLifeIsOver) {
-  KeyStore store = MustOpen(start_);
-  const BundleVersion first = *BundleOnDisk().version();
-  EXPECT_EQ(first.issue_time, start_);
-  EXPECT_EQ(first.expire_time, start_ + 97 * kDay);
-  for (const int day : {0, 1, 32}) {
-    ASSERT_OK(store.Reload(start_ + day * kDay));
-    MustOpen(start_ + day * kDay);
-    EXPECT_EQ(BundleOnDisk().version(), first) << day;
-  }
-  ASSERT_OK(store.Reload(start_ + 33 * kDay));
-  EXPECT_GT(BundleOnDisk().version()->sequence, first.sequence);
-  EXPECT_EQ(BundleOnDisk().version()->expire_time, start_ + 130 * kDay);
-}
-
-TEST_F(KeyStoreTest, TheNumberOfABundleGrowsThoughItsFileIsLostOrTheFolderOld) {
-  MustOpen(start_);
-  const TrustBundle lost = BundleOnDisk();
-  std::filesystem::remove(Path("trust-bundle.jwks.json"));
-  MustOpen(start_);
-  EXPECT_GT(BundleOnDisk().version()->sequence, lost.version()->sequence);
-  // A backup of day 0 is restored on day 10, after changes that it does not have.
-  ASSERT_OK_AND_ASSIGN(const std::string backup, ReadWholeFile(Path("keys/keys.json")));
-  ASSERT_OK(MustOpen(start_ + 9 * kDay).Rotate(start_ + 9 * kDay));
-  const TrustBundle before = BundleOnDisk();
-  std::filesystem::remove(Path("trust-bundle.jwks.json"));
-  ASSERT_OK(WriteDurably(Path("keys/keys.json"), backup, 0600));
-  MustOpen(start_ + 10 * kDay);
-  EXPECT_GT(BundleOnDisk().version()->sequence, before.version()->sequence);
-}
-
-TEST_F(KeyStoreTest, AStoreOfAnEarlierReleaseOpensAndGetsAVersion) {
-  const KeyStore store = MustOpen(start_);
-  ASSERT_OK_AND_ASSIGN(std::string state, ReadWholeFile(Path("keys/keys.json")));
-  const size_t begin = state.find("\"bundle_sequence\"");
-  state.erase(begin, state.find("\"keys\"") - begin);
-  ASSERT_OK(WriteDurably(Path("keys/keys.json"), state, 0600));
-  ASSERT_OK(WriteDurably(store.bundle_path(), store.PublicBundle(start_).ToJson(), 0644));
-  EXPECT_FALSE(BundleOnDisk().version().has_value());
-  MustOpen(start_);
-  EXPECT_TRUE(BundleOnDisk().version().has_value());
-}
-
 TEST_F(KeyStoreTest, RotatingByItselfKeepsAKeyAtHandForYears) {
   KeyStore store = MustOpen(start_);
   int rotations = 0;
@@ -461,106 +327,6 @@ TEST_F(KeyStoreTest, AClockSetBackStillLeavesAGoodStore) {
   KeyStore store = MustOpen(start_);
   ASSERT_OK(store.Rotate(start_ - 365 * kDay));
   EXPECT_OK(KeyStore::OpenOrCreate(folder_, start_));
-}
-
-TEST_F(KeyStoreTest, ChangesOfAnotherProcessAreSeenAndKept) {
-  KeyStore server = MustOpen(start_);
-  KeyStore planctl = MustOpen(start_);
-  ASSERT_OK_AND_ASSIGN(const std::string second, planctl.Rotate(start_));
-  EXPECT_THAT(SigningKeyIds(server, start_), SizeIs(1));
-  ASSERT_OK(server.Reload(start_));
-  EXPECT_EQ(server.List(start_), planctl.List(start_));
-  ASSERT_OK(planctl.Rotate(start_));
-  ASSERT_OK(server.Rotate(start_));
-  EXPECT_THAT(server.List(start_), SizeIs(4)) << "nobody's key was lost";
-}
-
-TEST_F(KeyStoreTest, AWriterStoppedBeforeTheRenameChangedNothing) {
-  const std::string key_id = MustOpen(start_).List(start_)[0].key_id;
-  const PrivateKey unborn = PrivateKey::Generate();
-  const std::string unborn_path = PemPath(unborn.public_key().key_id());
-  ASSERT_OK(WriteDurably(unborn_path + kStagedSuffix, unborn.ToPem(), 0600));
-  ASSERT_OK(WriteDurably(Path("keys/keys.json") + kStagedSuffix, "{\"keys\": [", 0600));
-  ASSERT_OK(WriteDurably(Path("trust-bundle.jwks.json") + kStagedSuffix, "{", 0644));
-
-  const KeyStore store = MustOpen(start_);
-  EXPECT_THAT(SigningKeyIds(store, start_), ElementsAre(key_id));
-  EXPECT_EQ(BundleOnDisk().keys(), store.PublicBundle(start_).keys());
-  EXPECT_FALSE(std::filesystem::exists(unborn_path + kStagedSuffix)) << "no secret is left about";
-}
-
-TEST_F(KeyStoreTest, AWriterStoppedBetweenTwoFilesIsMadeUpFor) {
-  MustOpen(start_);
-  // After the key, before the state: the key was never in use.
-  const PrivateKey unborn = PrivateKey::Generate();
-  ASSERT_OK(WriteDurably(PemPath(unborn.public_key().key_id()), unborn.ToPem(), 0600));
-  EXPECT_THAT(MustOpen(start_).List(start_), SizeIs(1));
-
-  // After the state, before the bundle: the bundle is made anew.
-  ASSERT_OK_AND_ASSIGN(const std::string stale, ReadWholeFile(Path("trust-bundle.jwks.json")));
-  ASSERT_OK(MustOpen(start_).Rotate(start_));
-  ASSERT_OK(WriteDurably(Path("trust-bundle.jwks.json"), stale, 0644));
-  const KeyStore store = MustOpen(start_);
-  EXPECT_EQ(BundleOnDisk().keys(), store.PublicBundle(start_).keys());
-  EXPECT_THAT(BundleOnDisk().keys(), SizeIs(2));
-}
-
-TEST_F(KeyStoreTest, KilledAtAnyMomentItOpensWithEveryKeyItAnnounced) {
-  MustOpen(start_);
-  absl::Time now = start_;
-  for (int round = 0; round < 12; ++round) {
-    int pipe_ends[2];
-    ASSERT_EQ(pipe(pipe_ends), 0);
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      // Rotates for ever, a week at a time, and announces each new key.
-      for (absl::Time time = now;; time += 8 * kDay) {
-        absl::StatusOr<KeyStore> store = KeyStore::OpenOrCreate(folder_, time);
-        if (!store.ok()) _exit(1);
-        const absl::StatusOr<std::string> key_id = store->Rotate(time);
-        if (!key_id.ok() || write(pipe_ends[1], key_id->data(), 64) != 64) _exit(1);
-      }
-    }
-    close(pipe_ends[1]);
-    // Kills it after some announcements, wherever it is then.
-    std::string key_id(64, '\0');
-    for (int i = 0; i <= round % 3; ++i) {
-      size_t have = 0;
-      while (have < 64) {
-        const ssize_t count = read(pipe_ends[0], key_id.data() + have, 64 - have);
-        ASSERT_GT(count, 0) << "the rotation failed";
-        have += static_cast<size_t>(count);
-      }
-      now += 8 * kDay;
-    }
-    kill(child, SIGKILL);
-    ASSERT_EQ(waitpid(child, nullptr, 0), child);
-    close(pipe_ends[0]);
-
-    const KeyStore store = MustOpen(now);
-    EXPECT_NE(BundleOnDisk().Find(key_id), nullptr) << "announced, then lost";
-    EXPECT_EQ(BundleOnDisk().keys(), store.PublicBundle(now).keys());
-    // The child may have run ahead; time passes it before the next round.
-    for (const KeyInfo& key : store.List(now)) now = std::max(now, key.not_before + 8 * kDay);
-  }
-}
-
-TEST_F(KeyStoreTest, AFullDiskStopsNoServerThatHasABundle) {
-  const KeyStore first = MustOpen(start_);
-  // The bundle is to be written again, with a later end.
-  const absl::Time later = start_ + 40 * kDay;
-  {
-    const FileSizeLimit limit(10);
-    ASSERT_OK_AND_ASSIGN(KeyStore again, KeyStore::OpenOrCreate(folder_, later));
-    EXPECT_EQ(SigningKeyIds(again, later), SigningKeyIds(first, later));
-    EXPECT_FALSE(again.RotateIfDue(later).ok());
-    // Commands say at once that they cannot do their work.
-    EXPECT_FALSE(KeyStore::Open(folder_, later).ok());
-  }
-  const int64_t before = BundleOnDisk().version()->sequence;
-  EXPECT_OK(MustOpen(later).RotateIfDue(later));
-  EXPECT_GT(BundleOnDisk().version()->sequence, before);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Quotas of identities and clusters, and searches that are fair between identities.
+// Quotas of identities and clusters.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,73 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/core/quota_keeper.h"
-#include "tests/server/core/core_fixture.h"
+#include "tests/server/core/quota_fixture.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
 namespace {
-
-using Answer = std::future<absl::StatusOr<SharedPlan>>;
-
-class QuotaTest : public CoreTest {
- protected:
-  std::shared_ptr<CallContext> CallOf(const std::string& name, Role role = Role::kPlanner) const {
-    HeldRole held;
-    held.role = role;
-    held.clusters.has_all = true;
-    held.nodes.has_all = role == Role::kAgent;
-    const Identity identity =
-        Identity::OfCertificate({.common_names = {name}}, {NameSource::kCommonName});
-    return CallContext::Create(
-        "call", absl::InfiniteDuration(), clock,
-        std::make_shared<const Caller>(identity, std::vector<HeldRole>{held}));
-  }
-
-  Answer AskLaterAs(const std::string& name, const v1::CreatePlanRequest& request) {
-    return AskLater(request, CallOf(name));
-  }
-  absl::StatusOr<SharedPlan> AskAs(const std::string& name, const v1::CreatePlanRequest& request) {
-    return AskLaterAs(name, request).get();
-  }
-
-  // Question `number`, which no other number asks.
-  v1::CreatePlanRequest Numbered(int number) const {
-    v1::CreatePlanRequest request = Question();
-    request.mutable_spec()->set_global_batch_size(8 * number);
-    return request;
-  }
-
-  // Uploads the measurements as the agent of a node.
-  absl::Status UploadAs(const std::string& name, const std::string& request_id) {
-    const v1::Profile profile = SyntheticProfile({});
-    v1::UploadProfileRequest first;
-    v1::UploadHeader& header = *first.mutable_header();
-    header.set_parent("clusters/synthetic/nodes/node-1");
-    header.set_request_id(request_id);
-    *header.mutable_provenance() = profile.provenance();
-    header.set_device_kind(profile.device_kind());
-    header.set_devices_per_node(profile.devices_per_node());
-    header.set_precision(profile.precision());
-    v1::UploadProfileRequest second;
-    *second.mutable_measurements()->mutable_collective_timings() = profile.collective_timings();
-    const auto session = core().profiles().StartUpload(CallOf(name, Role::kAgent));
-    for (const v1::UploadProfileRequest& request : {first, second}) {
-      const absl::Status added = session->Add(request);
-      if (!added.ok()) return added;
-    }
-    return session->Finish().status();
-  }
-
-  static void ExpectExceeded(const absl::Status& status, const std::string& quota,
-                             const std::string& holder, const std::string& limit) {
-    EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, testing::HasSubstr(quota)));
-    EXPECT_EQ(ReasonOf(status), Reason::kQuotaExceeded);
-    EXPECT_EQ(FactOf(status, "quota"), quota);
-    EXPECT_EQ(FactOf(status, "holder"), holder);
-    EXPECT_EQ(FactOf(status, "limit"), limit);
-    EXPECT_GT(GetRetryDelay(status).value_or(absl::ZeroDuration()), absl::ZeroDuration());
-  }
-};
 
 TEST_F(QuotaTest, PlansOfAnIdentityEndAtItsQuotaAndOthersGoOn) {
   limits.identity_quota.plan_count = 2;
@@ -328,82 +266,6 @@ TEST_F(QuotaTest, WithoutQuotasTheStoreIsNotAsked) {
   StartMeasured();
   ASSERT_OK(AskAs("me", Numbered(1)));
   EXPECT_EQ(observer.store_calls("usage"), 0);
-}
-
-TEST_F(QuotaTest, QuestionsBeyondTheWaitingOnesOfAnIdentityAreRefused) {
-  limits.worker_count = 1;
-  limits.identity_quota.queued_search_count = 1;
-  planner.is_open = false;
-  StartMeasured();
-  Answer running = AskLaterAs("me", Numbered(1));
-  observer.AwaitRunning(1);
-  Answer waiting = AskLaterAs("me", Numbered(2));
-  ExpectExceeded(AskAs("me", Numbered(3)).status(), "identity.queued_searches", "cn:me", "1");
-  Answer theirs = AskLaterAs("you", Numbered(3));
-  planner.is_open = true;
-  EXPECT_OK(running.get());
-  EXPECT_OK(waiting.get());
-  EXPECT_OK(theirs.get());
-}
-
-// The pool keeps a worker for others while one identity asks for all it can get.
-TEST_F(QuotaTest, ANoisyIdentityNeitherTakesAllPlacesNorAllWorkers) {
-  limits.worker_count = 2;
-  limits.max_queue_length = 8;
-  limits.identity_quota.running_search_count = 1;
-  planner.is_open = false;
-  StartMeasured();
-  std::vector<Answer> noisy;
-  noisy.push_back(AskLaterAs("noisy", Numbered(1)));
-  observer.AwaitRunning(1);
-  for (int i = 2; i <= 80; ++i) noisy.push_back(AskLaterAs("noisy", Numbered(i)));
-  // One runs at once, and the others have places.
-  std::vector<Answer> quiet;
-  quiet.push_back(AskLaterAs("quiet", Numbered(81)));
-  observer.AwaitRunning(2);
-  for (int i = 82; i <= 85; ++i) quiet.push_back(AskLaterAs("quiet", Numbered(i)));
-  planner.is_open = true;
-  for (Answer& answer : quiet) EXPECT_OK(answer.get());
-  int answered = 0;
-  int refused = 0;
-  for (Answer& answer : noisy) {
-    const absl::Status status = answer.get().status();
-    if (status.ok()) {
-      ++answered;
-      continue;
-    }
-    ++refused;
-    EXPECT_EQ(ReasonOf(status), Reason::kQueueFull);
-    EXPECT_TRUE(GetRetryDelay(status).has_value());
-  }
-  // One ran, and four of its eight places went to the other; 71 found no place.
-  EXPECT_EQ(answered, 5);
-  EXPECT_EQ(refused, 75);
-}
-
-// The youngest of a noisy identity's searches loses its place; whoever else waits for it does not.
-TEST_F(QuotaTest, AnEqualQuestionOfAQuietIdentityKeepsItsPlace) {
-  limits.worker_count = 1;
-  limits.max_queue_length = 4;
-  planner.is_open = false;
-  StartMeasured();
-  Answer running = AskLaterAs("noisy", Numbered(1));
-  observer.AwaitRunning(1);
-  std::vector<Answer> noisy;
-  for (int i = 2; i <= 5; ++i) noisy.push_back(AskLaterAs("noisy", Numbered(i)));
-  Answer shared = AskLaterAs("quiet", Numbered(5));
-  observer.AwaitShared(1);
-  // The next takes the place of a noisy one.
-  Answer other = AskLaterAs("other", Numbered(6));
-  EXPECT_EQ(ReasonOf(noisy[2].get().status()), Reason::kQueueFull);
-  planner.is_open = true;
-  EXPECT_OK(shared.get());
-  EXPECT_OK(other.get());
-  EXPECT_OK(noisy[0].get());
-  EXPECT_OK(noisy[1].get());
-  // The answer that the quiet one waited for is everybody's.
-  EXPECT_OK(noisy[3].get());
-  EXPECT_OK(running.get());
 }
 
 // Refused before only if its own bytes exceed the quota.

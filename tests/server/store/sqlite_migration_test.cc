@@ -5,7 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "absl/strings/escaping.h"
@@ -13,7 +13,7 @@
 #include "absl/time/clock.h"
 #include "server/store/sqlite_schema.h"
 #include "server/store/sqlite_store.h"
-#include "tests/server/store/store_conformance.h"
+#include "tests/server/store/migration_conformance.h"
 
 namespace parplan {
 namespace {
@@ -235,12 +235,6 @@ TEST(SqliteMigration, AStoreOfSchema2KeepsItsWindowsAndTakesTheirItems) {
                                                 SampleWindow(1, 0, kSampleSize))));
 }
 
-// Returns a statement that inserts a plan.
-std::string Insert(const PlanRecord& plan, bool has_owner) {
-  return InsertPlanStatement(plan, has_owner,
-                             absl::StrCat("X'", absl::BytesToHexString(plan.bytes), "'"));
-}
-
 // A data directory with a database of an older schema and these rows. Released migrations are
 // never edited, so those of this release make what the older release made.
 std::string MakeFolderOfSchema(int schema, const std::string& rows) {
@@ -258,124 +252,54 @@ std::string MakeFolderOfSchema(int schema, const std::string& rows) {
   return folder;
 }
 
-TEST(SqliteMigration, PlansOfSchema6HaveNoOwnerAndKeepTheirRequests) {
-  const PlanRecord first = SamplePlan("c", "first", kSampleSize);
-  const PlanRecord second = SamplePlan("c", "second", kSampleSize);
-  PlanRecord no_job = SamplePlan("c", "no-job", kSampleSize);
-  no_job.job_id.clear();
-  no_job.request_id.clear();
-  no_job.answer_key = "answer";
-  const std::string folder = MakeFolderOfSchema(
-      6, absl::StrCat(Insert(first, false), Insert(second, false), Insert(no_job, false)));
-  ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
-  for (const PlanRecord& plan : {first, second, no_job}) {
-    EXPECT_THAT(store->GetPlan(plan.name), IsOkAndHolds(plan));
+class OlderSqlite : public OlderDatabase {
+ public:
+  void MakeBefore(SchemaChange change, const std::string& statements) override {
+    folder_ = MakeFolderOfSchema(SchemaBefore(change), statements);
   }
-  EXPECT_THAT(store->FindPlanByRequestId("c", "", "request-first"),
-              IsOkAndHolds(testing::Optional(first)));
-  EXPECT_THAT(store->FindPlanOfJob("c", "job"), IsOkAndHolds(testing::Optional(second)));
-  EXPECT_THAT(store->FindPlanByAnswer("c", "answer"), IsOkAndHolds(testing::Optional(no_job)));
-  // A request id is an owner's from now on.
-  PlanRecord mine = SamplePlan("c", "mine", kSampleSize);
-  mine.owner = "cn:me";
-  mine.request_id = "request-first";
-  EXPECT_THAT(store->PutPlan(mine), IsOkAndHolds(mine));
-  ASSERT_OK_AND_ASSIGN(const auto own, store->ListOwnPlans("c", {.owner = "cn:me"}, {}));
-  EXPECT_THAT(own.records, testing::ElementsAre(mine));
-}
-
-TEST(SqliteMigration, JobsOfSchema7HaveTheirFirstOwnerAndNumbersGoOn) {
-  PlanRecord before_roles = SamplePlan("c", "1", kSampleSize);
-  PlanRecord mine = SamplePlan("c", "2", kSampleSize);
-  mine.owner = "cn:me";
-  PlanRecord theirs = SamplePlan("c", "3", kSampleSize);
-  theirs.owner = "cn:you";
-  PlanRecord of_other = SamplePlan("d", "4", kSampleSize);
-  of_other.owner = "cn:you";
-  PlanRecord no_job = SamplePlan("c", "5", kSampleSize);
-  no_job.owner = "cn:me";
-  no_job.job_id.clear();
-  std::string rows;
-  for (const PlanRecord& plan : {before_roles, mine, theirs, of_other, no_job}) {
-    rows += Insert(plan, true);
+  std::string BytesLiteral(const std::string& bytes) const override {
+    return absl::StrCat("X'", absl::BytesToHexString(bytes), "'");
   }
-  const std::string folder = MakeFolderOfSchema(7, rows);
-  ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
-  EXPECT_THAT(store->FindJob("c", "job", SampleTime(0)),
-              IsOkAndHolds(testing::Optional(JobRecord{"cn:me", 3, true})));
-  EXPECT_THAT(store->FindJob("d", "job", SampleTime(9999)),
-              IsOkAndHolds(testing::Optional(JobRecord{"cn:you", 4, false})));
-  EXPECT_THAT(store->FindJob("c", "", SampleTime(0)), IsOkAndHolds(std::nullopt));
-  ASSERT_OK_AND_ASSIGN(const auto own, store->ListOwnPlans("c", {.owner = "cn:me"}, {}));
-  EXPECT_THAT(own.records, testing::ElementsAre(no_job, mine));
-  EXPECT_THAT(store->PutPlan(SamplePlan("c", "6"), JobClaim{"cn:me", 3}),
-              StatusIs(absl::StatusCode::kAborted));
-  EXPECT_OK(store->PutPlan(SamplePlan("c", "6"), JobClaim{"cn:me", 4}));
-}
+  absl::StatusOr<std::unique_ptr<Store>> Open() override {
+    return SqliteStore::Open({.directory = folder_});
+  }
 
-TEST(SqliteMigration, RecordsOfSchema8AreCountedAndProfilesHaveNoOwner) {
-  PlanRecord mine = SamplePlan("c", "1", kSampleSize);
-  mine.owner = "cn:me";
-  const PlanRecord nobodys = SamplePlan("c", "2", kSampleSize);
+ private:
+  static int SchemaBefore(SchemaChange change) {
+    switch (change) {
+      case SchemaChange::kPlanOwners:
+        return 6;
+      case SchemaChange::kJobs:
+        return 7;
+      case SchemaChange::kUsage:
+        return 8;
+      case SchemaChange::kSpecs:
+        return 10;
+      case SchemaChange::kExecutionOwners:
+        return 11;
+    }
+    return 0;
+  }
+
+  std::string folder_;
+};
+
+std::unique_ptr<OlderDatabase> MakeOlderSqlite() { return std::make_unique<OlderSqlite>(); }
+
+INSTANTIATE_TEST_SUITE_P(Sqlite, MigrationConformance, testing::Values(&MakeOlderSqlite));
+
+TEST(SqliteMigration, ProfilesOfSchema8AreCountedAndHaveNoOwner) {
   const std::string folder = MakeFolderOfSchema(
-      8, absl::StrCat(Insert(mine, true), Insert(nobodys, true),
-                      "INSERT INTO profiles VALUES(1,'clusters/c/nodes/n/profiles/p','c','n','p',"
-                      "'a100-40gb','request-p','digest-p',1767225601000000007,"
-                      "X'0fb06c3de11a1dc708f01e3578f3d9f6568b3911');"));
+      8,
+      "INSERT INTO profiles VALUES(1,'clusters/c/nodes/n/profiles/p','c','n','p','a100-40gb',"
+      "'request-p','digest-p',1767225601000000007,X'0fb06c3de11a1dc708f01e3578f3d9f6568b3911');");
   ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
   const ProfileRecord profile = SampleProfile("c", "n", "p", kSampleSize);
   EXPECT_THAT(store->GetProfile(profile.name), IsOkAndHolds(profile));
-  EXPECT_THAT(store->Usage({.cluster = "c"}), IsOkAndHolds(StoredUsage{2, 3 * kSampleSize}));
-  EXPECT_THAT(store->Usage({.owner = "cn:me"}), IsOkAndHolds(StoredUsage{1, kSampleSize}));
+  EXPECT_THAT(store->Usage({.cluster = "c"}), IsOkAndHolds(StoredUsage{0, kSampleSize}));
+  EXPECT_THAT(store->Usage({.owner = "cn:me"}), IsOkAndHolds(StoredUsage{}));
   ASSERT_OK(store->DeleteProfile(profile.name));
-  EXPECT_THAT(store->Usage({.cluster = "c"}), IsOkAndHolds(StoredUsage{2, 2 * kSampleSize}));
-}
-
-TEST(SqliteMigration, PlansOfSchema10KeepTheirSpecsInTheirBytes) {
-  const PlanRecord before = SamplePlan("c", "before", kSampleSize);
-  const std::string folder = MakeFolderOfSchema(10, Insert(before, true));
-  ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
-  EXPECT_THAT(store->GetPlan(before.name), IsOkAndHolds(before));
-  EXPECT_THAT(store->Usage({}), IsOkAndHolds(StoredUsage{1, kSampleSize}));
-  PlanRecord after = SamplePlan("c", "after", kSampleSize);
-  after.spec = "spec";
-  after.expire_time = SampleTime(1);
-  EXPECT_THAT(store->PutPlan(after), IsOkAndHolds(after));
-  EXPECT_THAT(store->GetPlan(after.name), IsOkAndHolds(after));
-  EXPECT_THAT(store->DeleteExpiredPlans(SampleTime(1), 10), IsOkAndHolds(1));
-  EXPECT_THAT(store->GetPlan(before.name), IsOkAndHolds(before));
-  EXPECT_THAT(store->Usage({}), IsOkAndHolds(StoredUsage{1, kSampleSize}));
-}
-
-TEST(SqliteMigration, ExecutionsOfSchema11CountForTheOwnersOfTheirPlans) {
-  PlanRecord plan = SamplePlan("c", "plan", kSampleSize);
-  plan.owner = "cn:me";
-  ExecutionRecord execution = SampleExecution(plan.name, "e");
-  execution.owner = plan.owner;
-  execution.window_count = 2;
-  std::string rows = Insert(plan, true);
-  absl::StrAppend(&rows,
-                  "INSERT INTO executions (sequence, name, plan, execution_id, request_id, state, "
-                  "start_time, end_time, window_count, failure_reason, bytes, report_time) VALUES "
-                  "(1, '",
-                  execution.name, "', '", plan.name, "', 'e', 'request-e', 1, ",
-                  absl::ToUnixNanos(execution.start_time), ", 9223372036854775807, 2, '', X'",
-                  absl::BytesToHexString(execution.bytes), "', ",
-                  absl::ToUnixNanos(execution.report_time), ");");
-  for (const char* rank : {"0", "1"}) {
-    absl::StrAppend(&rows, "INSERT INTO windows VALUES (1, ", rank,
-                    ", 0, 10, 7, 7, X'5f', X'5f');");
-  }
-  const std::string folder = MakeFolderOfSchema(11, rows);
-  ASSERT_OK_AND_ASSIGN(const auto store, SqliteStore::Open({.directory = folder}));
-  EXPECT_THAT(store->GetExecution(execution.name), IsOkAndHolds(execution));
-  const int64_t bytes = ExecutionByteCount(execution) + 2 * (kWindowRowBytes + 2);
-  const StoredUsage usage{1, kSampleSize, bytes};
-  EXPECT_THAT(store->Usage({.owner = "cn:me"}), IsOkAndHolds(usage));
-  EXPECT_THAT(store->Usage({.cluster = "c"}), IsOkAndHolds(usage));
-  EXPECT_THAT(store->AppendWindows(execution.name, {SampleWindow(2, 0)}, {.byte_count = bytes},
-                                   SampleTime(30)),
-              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(store->Usage({.cluster = "c"}), IsOkAndHolds(StoredUsage{}));
 }
 
 TEST(SqliteMigration, ProfilesOfSchema9AreAKindOfTheirOwn) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,14 @@
 namespace parplan {
 
 inline constexpr absl::Duration kLong = absl::Minutes(3);
+
+// Returns the rendezvous of a job with this number of ranks, whose token is `secret`.
+inline std::unique_ptr<RendezvousServer> ServeJob(int world_size) {
+  absl::StatusOr<std::unique_ptr<RendezvousServer>> server =
+      RendezvousServer::Start({.token = "secret", .world_size = world_size});
+  EXPECT_OK(server);
+  return *std::move(server);
+}
 
 // The token is `secret`.
 struct RawRank {
