@@ -61,7 +61,7 @@ void ReadLatentAttention(const FamilyTraits& traits, ConfigFields& fields, Trans
 int ReadHeadSize(const FamilyTraits& traits, ConfigFields& fields, const TransformerRunFacts& run) {
   const int size = fields.Optional(kHeadSizes, traits.head_size);
   const bool stands_alone = !fields.Has("head_dim") && !fields.Has("attention_head_dim") &&
-                            !fields.Has("ffn_hidden_size");
+                            !fields.Has("ffn_hidden_size") && traits.model_type != "jetmoe";
   const int derived = run.hidden_size / run.attention_head_count;
   for (const char* key : {"attention_head_size", "kv_channels"}) {
     if (stands_alone && fields.Has(key) && size != derived) {
@@ -89,11 +89,33 @@ int ReadNestedGroups(ConfigFields& fields, int groups, std::vector<std::string>*
   return groups;
 }
 
+// Returns the heads of JetMoE, which has as many for each expert of a token as there are key-value
+// heads.
+int HeadsOfChosenExperts(ConfigFields& fields) {
+  const int groups = fields.Size({"num_key_value_heads"});
+  const int chosen = fields.Size({"num_experts_per_tok", "moe_top_k"});
+  const int heads = CappedProduct(groups, chosen);
+  if (fields.Optional({"num_attention_heads"}, heads) != heads) {
+    fields.Fail("num_attention_heads",
+                absl::StrCat("must be num_key_value_heads times the experts of a token, ", heads));
+  }
+  return heads;
+}
+
 }  // namespace
 
 void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunFacts& run,
                std::vector<std::string>* notes) {
   run.attention_head_count = fields.Optional(kHeadCounts, traits.attention_head_count);
+  // OpenELM's lists (layer_lists.h) begin with the heads of the first layer.
+  const bool are_listed = fields.IsList("num_query_heads");
+  if (are_listed) {
+    const std::vector<int> heads = fields.List("num_query_heads", 1);
+    if (!heads.empty()) run.attention_head_count = heads.front();
+  }
+  if (traits.model_type == "jetmoe") {
+    run.attention_head_count = HeadsOfChosenExperts(fields);
+  }
   if (run.attention_head_count == 0) {
     run.attention_head_count = fields.Size({"num_attention_heads"});
   } else if (traits.attention_head_count > 0 && !fields.Has("num_attention_heads")) {
@@ -117,7 +139,7 @@ void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunF
   const bool is_multi_query = fields.Flag({"multi_query"}, is_falcon);
   // ChatGLM's flag only says that `multi_query_group_num` counts.
   if (!fields.Flag({"multi_query_attention"}, true)) groups = 0;
-  const int falcon_groups = fields.Optional(kGroupCountsOfFalcon, 0);
+  const int falcon_groups = are_listed ? 0 : fields.Optional(kGroupCountsOfFalcon, 0);
   if (is_grouped) {
     groups = falcon_groups;
   } else if (is_multi_query) {
@@ -146,6 +168,8 @@ void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunF
 
 int64_t ReadIndexer(ConfigFields& fields, const TransformerRunFacts& run,
                     std::vector<std::string>* notes) {
+  // One of blocks of tokens is in some layers alone (layer_lists.h).
+  if (fields.Has("index_topk_blocks")) return 0;
   const int head_count = fields.Count({"index_n_heads"}, 0);
   if (head_count == 0) return 0;
   const int64_t head_size = fields.Size({"index_head_dim"});

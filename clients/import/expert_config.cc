@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "clients/import/layer_lists.h"
 #include "clients/import/named_text.h"
 
 namespace parplan {
@@ -26,7 +27,8 @@ constexpr std::initializer_list<const char*> kCountsPerToken = {
 
 // The places of the layers that a list of names says have experts, or none if there is no list.
 void ReadNamedLayers(ConfigFields& fields, int layer_count, Experts& experts) {
-  const std::vector<std::string> names = fields.Texts("mlp_layer_types");
+  const std::vector<std::string> names =
+      TextsOfLayers("mlp_layer_types", "mtp_mlp_layer_types", layer_count, fields);
   if (names.empty()) return;
   if (static_cast<int>(names.size()) != layer_count) {
     fields.Fail("mlp_layer_types", absl::StrCat("must have an entry for each of the ", layer_count,
@@ -231,9 +233,10 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
       {"moe_intermediate_size", "expert_intermediate_size", "expert_ffn_hidden_size"}, 0);
   const int shared_count = fields.Count(
       {"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"}, 0);
-  int shared_size = fields.Count({"shared_expert_intermediate_size", "shared_intermediate_size",
-                                  "moe_shared_expert_intermediate_size", "share_expert_dim"},
-                                 0);
+  int shared_size =
+      fields.Count({"shared_expert_intermediate_size", "shared_intermediate_size",
+                    "moe_shared_expert_intermediate_size", "share_expert_dim", "share_expert_dims"},
+                   0);
   experts.latent_size = fields.Count({"moe_latent_size"}, 0);
   // How a shared expert is weighed that there is not.
   if (shared_count == 0 && shared_size == 0) fields.MarkRead("shared_moe_mode");
@@ -242,6 +245,14 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   if (traits.model_type == "mimo_v2_flash" && !fields.Has("mlp_layer_types") &&
       !fields.Has("moe_layer_freq") && !experts.in_layer.empty()) {
     experts.in_layer.front() = false;
+  }
+  // Rules of layers that a list replaces.
+  if (fields.Has("moe_layers_enum") || fields.Has("mlp_layer_types")) {
+    for (const char* key : {"moe_every_n_layer", "moe_layer_offset"}) fields.MarkRead(key);
+  }
+  if (traits.model_type == "step3p5" && experts.count > 0 && !fields.Has("mlp_layer_types") &&
+      !fields.Has("moe_layers_enum")) {
+    fields.Fail("moe_layers_enum", "is required: it says which layers have experts");
   }
   const bool is_longcat = traits.model_type == "longcat_flash";
   if (is_longcat) MarkPairs(experts);
@@ -278,14 +289,20 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   }
   experts.shared_size = shared_size;
   if (is_longcat) AddIdentityExperts(fields, run.hidden_size, plain_size, experts, notes);
+  // Arctic's layers with experts have a dense part as wide as the layers beside them, with a norm.
+  if (traits.model_type == "arctic" &&
+      fields.Flag({"parallel_attn_mlp_res"}, fields.Flag({"use_residual"}, false))) {
+    experts.shared_size = run.hidden_size;
+    experts.extra_parameter_count += run.hidden_size;
+  }
   if (traits.has_shared_expert_gate && shared_size > 0) {
     experts.extra_parameter_count += run.hidden_size;
   }
   // GPT-OSS's router has a bias, and each head a sink.
-  const bool has_router_bias =
-      fields.Flag({"use_routing_bias", "moe_use_aux_free", "use_expert_bias",
-                   "moe_router_enable_expert_bias", "router_enable_expert_bias"},
-                  traits.has_router_bias);
+  const bool has_router_bias = fields.Flag(
+      {"use_routing_bias", "moe_use_aux_free", "use_expert_bias", "moe_router_enable_expert_bias",
+       "router_enable_expert_bias", "use_moe_router_bias"},
+      traits.has_router_bias);
   if (traits.model_type == "gpt_oss" || has_router_bias) {
     experts.extra_parameter_count += experts.count;
   }

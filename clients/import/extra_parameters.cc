@@ -84,10 +84,11 @@ void ReadNorms(const FamilyTraits& traits, ConfigFields& fields, LayerExtras& ex
 // Reads the norms of queries and keys: whether there are some, and how wide they are.
 QueryKeyNorm ReadQueryKeyNorm(const FamilyTraits& traits, ConfigFields& fields) {
   QueryKeyNorm norm = traits.query_key_norm;
-  if (HasOneOf(fields, {"use_qk_norm", "qk_layernorm", "qk_norm"})) {
-    norm = fields.Flag({"use_qk_norm", "qk_layernorm", "qk_norm"}, false)
-               ? traits.named_query_key_norm
-               : QueryKeyNorm::kNone;
+  if (HasOneOf(fields, {"use_qk_norm", "qk_layernorm", "qk_norm", "normalize_qk_projections"})) {
+    norm =
+        fields.Flag({"use_qk_norm", "qk_layernorm", "qk_norm", "normalize_qk_projections"}, false)
+            ? traits.named_query_key_norm
+            : QueryKeyNorm::kNone;
   }
   const std::string type = fields.Text("qk_norm_type");
   if (norm == QueryKeyNorm::kNone || type.empty()) return norm;

@@ -48,6 +48,22 @@ int64_t DynamicMask(ConfigFields& fields, const TransformerRunFacts& run,
   return groups * groups * HeadSize(run) + groups;
 }
 
+// JetMoE's attention chooses among matrices of queries and of its output as its feed-forward part
+// chooses among experts, with a router and a bias of its own.
+int64_t AttentionExperts(ConfigFields& fields, const TransformerRunFacts& run,
+                         std::vector<std::string>* notes) {
+  const int64_t experts = fields.Size({"num_local_experts", "moe_num_experts"});
+  const int64_t hidden = run.hidden_size;
+  const int64_t width = int64_t{run.key_value_head_count} * HeadSize(run);
+  const int64_t counted = int64_t{run.attention_head_count} * HeadSize(run);
+  notes->push_back(absl::StrCat(
+      "attention has ", experts,
+      " experts: their matrices count as parameters of the layer, and the products of those that a "
+      "token chooses are priced"));
+  // Both parts have a bias each, and attention has matrices and a router.
+  return 2 * hidden * (experts * width - counted) + experts * hidden + 2 * hidden;
+}
+
 }  // namespace
 
 std::vector<std::string> LayersOfFamily(const FamilyTraits& traits, ConfigFields& fields,
@@ -55,6 +71,19 @@ std::vector<std::string> LayersOfFamily(const FamilyTraits& traits, ConfigFields
   std::vector<std::string> names;
   if (traits.model_type == "minimax" && fields.Text("model_type") != "minimax") {
     fields.Fail("attn_type_list", "is required: it says which layers have linear attention");
+    return names;
+  }
+  const bool is_cohere = traits.model_type == "cohere2_moe";
+  const int dense_first = is_cohere ? fields.Count({"first_k_dense_replace"}, 0) : 0;
+  const int prefix_period =
+      is_cohere ? fields.Optional({"prefix_dense_sliding_window_pattern"}, 1) : 1;
+  const int period = is_cohere ? fields.Optional({"sliding_window_pattern"}, 4) : 1;
+  // Ling: the last layer of each group has attention. Classes differ about an incomplete group.
+  const int group = fields.Optional({"layer_group_size"}, 0);
+  if (group > 0 && layer_count % group != 0) {
+    fields.Fail("layer_group_size",
+                absl::StrCat("must divide the number of layers ", layer_count,
+                             "; give layer_types where the last group is incomplete"));
     return names;
   }
   for (int i = 0; i < layer_count; ++i) {
@@ -65,6 +94,14 @@ std::vector<std::string> LayersOfFamily(const FamilyTraits& traits, ConfigFields
       names.emplace_back(i % 2 == 0 ? "full_attention" : "linear_attention");
     } else if (traits.model_type == "recurrent_gemma") {
       names.emplace_back(i % 3 == 2 ? "attention" : "recurrent");
+    } else if (traits.model_type == "cohere2_moe") {
+      // The first dense layers have a period of their own.
+      const bool is_prefix = i < dense_first;
+      const int place = is_prefix ? i + 1 : i - dense_first + 1;
+      const bool is_full = place % (is_prefix ? prefix_period : period) == 0;
+      names.emplace_back(is_full ? "full_attention" : "sliding_attention");
+    } else if (group > 0) {
+      names.emplace_back((i + 1) % group == 0 ? "full_attention" : "linear_attention");
     }
   }
   return names;
@@ -80,7 +117,9 @@ int ReadWindow(const FamilyTraits& traits, ConfigFields& fields) {
     fields.MarkRead("sliding_window");
     return before + 1;
   }
-  const int otherwise = traits.model_type == "recurrent_gemma" ? 2048 : 0;
+  int otherwise = 0;
+  if (traits.model_type == "recurrent_gemma") otherwise = 2048;
+  if (traits.model_type == "cohere2_moe") otherwise = 4096;
   return fields.Count({"sliding_window", "sliding_window_size", "attention_window_size"},
                       otherwise);
 }
@@ -107,6 +146,13 @@ int64_t FamilyParameterCount(const FamilyTraits& traits, ConfigFields& fields,
                              const TransformerRunFacts& run, std::vector<std::string>* notes) {
   if (traits.model_type == "step3_text") return NarrowQueries(fields, run, notes);
   if (traits.model_type == "doge") return DynamicMask(fields, run, notes);
+  if (traits.model_type == "jetmoe") return AttentionExperts(fields, run, notes);
+  if (traits.model_type == "bailing_hybrid") {
+    notes->push_back(
+        "the gate of each head of attention counts as parameters of its layers; its time is not "
+        "priced");
+    return int64_t{run.hidden_size} * run.attention_head_count;
+  }
   if (traits.model_type != "bitnet") return 0;
   notes->push_back("bitnet: the layers are priced in the precision of the model, not in 1.58 bits");
   return int64_t{run.attention_head_count} * HeadSize(run) + fields.Size({"intermediate_size"});

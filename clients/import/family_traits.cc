@@ -4,6 +4,9 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/strip.h"
+
 namespace parplan {
 namespace {
 
@@ -192,6 +195,7 @@ constexpr FamilyTraits kFamilies[] = {
     {.model_type = "olmo3",
      .query_key_norm = kAllHeads,
      .windowed_layers = WindowedLayers::kAllButEveryFourth},
+    {.model_type = "openelm", .is_tied = true},
     {.model_type = "phi3"},
     {.model_type = "qwen2", .has_query_key_value_bias = true, .uses_given_window = false},
     {.model_type = "qwen3", .query_key_norm = kHead, .head_size = 128, .uses_given_window = false},
@@ -219,6 +223,14 @@ constexpr FamilyTraits kFamilies[] = {
      .has_feed_forward_bias = true,
      .head_size = 64,
      .windowed_layers = WindowedLayers::kAlternate},
+    {.model_type = "arctic"},
+    {.model_type = "bailing_hybrid", .has_router_bias = true},
+    {.model_type = "cohere2_moe",
+     .is_tied = true,
+     .norm_vector_count = 1,
+     .head_size = 128,
+     .windowed_layers = WindowedLayers::kAllButEveryFourth,
+     .is_parallel = true},
     {.model_type = "dbrx"},
     {.model_type = "deepseek_v2"},
     {.model_type = "deepseek_v3", .has_router_bias = true},
@@ -230,6 +242,7 @@ constexpr FamilyTraits kFamilies[] = {
     {.model_type = "granitemoe"},
     {.model_type = "granitemoeshared"},
     {.model_type = "hunyuan_v1_moe", .query_key_norm = kHead},
+    {.model_type = "jetmoe", .is_tied = true},
     {.model_type = "kimi_k2", .has_router_bias = true},
     {.model_type = "llama4_text",
      .named_query_key_norm = QueryKeyNorm::kNone,
@@ -239,6 +252,10 @@ constexpr FamilyTraits kFamilies[] = {
     {.model_type = "longcat_flash"},
     {.model_type = "mimo_v2_flash", .head_size = 192, .has_router_bias = true},
     {.model_type = "minimax"},
+    {.model_type = "minimax_m3_vl_text",
+     .query_key_norm = kHead,
+     .head_size = 128,
+     .has_router_bias = true},
     {.model_type = "minimax_m2", .query_key_norm = kAllHeads, .named_query_key_norm = kAllHeads},
     {.model_type = "mixtral"},
     {.model_type = "olmoe", .query_key_norm = kAllHeads},
@@ -249,6 +266,7 @@ constexpr FamilyTraits kFamilies[] = {
      .has_shared_expert_gate = true},
     {.model_type = "qwen3_moe", .query_key_norm = kHead, .uses_given_window = false},
     {.model_type = "step3_text"},
+    {.model_type = "step3p5", .query_key_norm = kHead, .head_size = 128, .has_router_bias = true},
     // State spaces, alone and between layers of attention.
     {.model_type = "bamba", .has_state_space_heads = true, .state_space_state_size = 256},
     {.model_type = "falcon_h1", .has_state_space_heads = true, .state_space_state_size = 256},
@@ -302,6 +320,11 @@ constexpr FamilyTraits kFamilies[] = {
     PlainParallel(Plain("phi")),
     PhiThreeSmall(),
     StarCoder2(),
+    // Its first layer has no norm of its own, as ModernBERT's.
+    {.model_type = "modernbert-decoder",
+     .is_tied = true,
+     .has_dense_head = true,
+     .has_head_bias = true},
     // Encoders.
     PlainEncoder("bert", 2),
     PlainEncoder("camembert", 2),
@@ -330,6 +353,9 @@ constexpr std::pair<absl::string_view, absl::string_view> kLanguageFamilies[] = 
     {"glm4v_text", "glm4"},
     {"llama4", "llama4_text"},
     {"minimax_m1", "minimax"},
+    {"minimax_m3", "minimax_m3_vl_text"},
+    {"minimax_m3_text", "minimax_m3_vl_text"},
+    {"minimax_m3_vl", "minimax_m3_vl_text"},
     {"minimax_text_01", "minimax"},
     {"mistral3", "mistral"},
     {"paligemma", "gemma"},
@@ -346,6 +372,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kLanguageFamilies[] = 
     {"qwen3_vl_moe_text", "qwen3_moe"},
     {"qwen3_vl_text", "qwen3"},
     {"step3_vl", "step3_text"},
+    {"step3p7", "step3p5"},
 };
 
 }  // namespace
@@ -355,6 +382,27 @@ const FamilyTraits* FindFamilyTraits(absl::string_view model_type) {
       std::find_if(std::begin(kFamilies), std::end(kFamilies),
                    [&](const FamilyTraits& traits) { return traits.model_type == model_type; });
   return found == std::end(kFamilies) ? nullptr : found;
+}
+
+std::string FamilyOfClass(absl::string_view class_name) {
+  bool is_model = false;
+  for (const absl::string_view end :
+       {"ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForPreTraining"}) {
+    is_model = is_model || absl::ConsumeSuffix(&class_name, end);
+  }
+  const auto letters = [](absl::string_view name) {
+    std::string lower = absl::AsciiStrToLower(name);
+    std::erase_if(lower, [](char c) { return c == '_' || c == '-'; });
+    return lower;
+  };
+  const std::string name = letters(class_name);
+  if (!is_model || name.empty()) return "";
+  for (const FamilyTraits& traits : kFamilies) {
+    const std::string known = letters(traits.model_type);
+    // Families of models of several parts have a name of their own for the language model.
+    if (known == name || known == name + "text") return std::string(traits.model_type);
+  }
+  return "";
 }
 
 std::string LanguageFamily(absl::string_view model_type) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -21,6 +22,8 @@ namespace {
 
 // Command lines inside words of command lines: `srun bash -c "torchrun ..."` has one.
 constexpr int kMaxInnerLines = 4;
+// Arguments `$1` to `$9` of a script are followed.
+constexpr size_t kPositions = 10;
 
 // Reads the commands of one script in their order.
 class ScriptReader {
@@ -117,6 +120,7 @@ class ScriptReader {
     if (!are_for_program) PARPLAN_RETURN_IF_ERROR(AssignAll(assignments, run));
     NoteValue(command.joint, run, ValueOfCommand(command.joint, rest, is_negated));
     if (Within(branches_.run(), run) == ShellRun::kNo) return absl::OkStatus();
+    if (is_declaration) PARPLAN_RETURN_IF_ERROR(ReadDeclaration(rest, run));
     ForgetWhatIsSet(rest, run);
     std::vector<std::string> words;
     for (const ShellWord& word : rest) {
@@ -143,8 +147,9 @@ class ScriptReader {
       }
       return true;
     }
-    if (sign == ";;" || sign == ";&") {
+    if (sign == ";;" || sign == ";&" || sign == ";;&") {
       branches_.EndArm(sign == ";&");
+      if (sign == ";;&") branches_.TryFurtherArms();
       return true;
     }
     if (sign != "(" && sign != ")") return false;
@@ -169,12 +174,34 @@ class ScriptReader {
     return absl::OkStatus();
   }
 
+  // Reads the assignments behind an option such as `-A`, which changes what they mean. A number
+  // behind `-i` is itself; all others are not known.
+  absl::Status ReadDeclaration(const std::vector<ShellWord>& words, ShellRun run) {
+    const bool is_of_numbers = !words.empty() && PlainText(words.front()) == "-i";
+    for (const ShellWord& word : words) {
+      const std::optional<Assignment> assignment = AssignmentOf(word);
+      if (!assignment.has_value()) continue;
+      const std::optional<std::string> text =
+          is_of_numbers ? variables_.TextOf(assignment->value) : std::nullopt;
+      int64_t number = 0;
+      const bool is_number = text.has_value() && absl::SimpleAtoi(*text, &number) &&
+                             *text == absl::StrCat(number) && !assignment->appends;
+      if (is_number) {
+        PARPLAN_RETURN_IF_ERROR(Assign(*assignment, run));
+      } else {
+        variables_.Forget(assignment->name);
+      }
+    }
+    return absl::OkStatus();
+  }
+
   // Forgets the variables that a command of the shell itself sets.
   void ForgetWhatIsSet(const std::vector<ShellWord>& words, ShellRun run) {
     const std::string first = words.empty() ? "" : PlainText(words[0]).value_or("");
     if ((first == "source" || first == ".") && words.size() > 1) {
       sourced_.insert(ShownWord(words[1]));
     }
+    ReadPositions(first, words, run);
     const bool is_unset = first == "unset" && Within(branches_.run(), run) == ShellRun::kYes;
     for (const std::string& name : NamesSetBy(words)) {
       if (is_unset) {
@@ -182,6 +209,28 @@ class ScriptReader {
       } else {
         variables_.Forget(name);
       }
+    }
+  }
+
+  // Sets the arguments of the script to those of `set --`, and forgets them where only a run knows
+  // them.
+  void ReadPositions(absl::string_view first, const std::vector<ShellWord>& words, ShellRun run) {
+    const bool is_set = first == "set" && words.size() > 1 &&
+                        (PlainText(words[1]) == "--" || PlainText(words[1]) == "-");
+    if (!is_set && first != "shift") return;
+    std::vector<std::string> values;
+    bool is_known = is_set && Within(branches_.run(), run) == ShellRun::kYes;
+    for (size_t i = 2; i < words.size() && is_known; ++i) {
+      is_known = variables_.Expand(words[i], &values).ok();
+    }
+    for (const std::string& value : values) {
+      is_known = is_known && !absl::StrContains(value, '$');
+    }
+    for (size_t i = 1; i < kPositions; ++i) {
+      const std::string name = absl::StrCat(i);
+      const std::string text = i <= values.size() ? values[i - 1] : "";
+      const ShellWord word = {.pieces = {{.text = text}}, .elements = std::nullopt};
+      if (!is_known || !variables_.Assign(name, false, word).ok()) variables_.Forget(name);
     }
   }
 
@@ -263,7 +312,7 @@ class ScriptReader {
     static const auto* const closing = new std::set<std::string>({"fi", "done", "esac", "}"});
     static const auto* const between =
         new std::set<std::string>({"do", "time", "exec", "export", "declare", "local", "readonly",
-                                   "typeset", "-a", "-x", "-r", "-i", "eval"});
+                                   "typeset", "-a", "-x", "-r", "eval"});
     const ShellRun here = Within(branches_.run(), run);
     if (word == "if") {
       branches_.OpenIf(here);

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "clients/import/block_config.h"
 #include "clients/import/family_layers.h"
+#include "clients/import/layer_lists.h"
 #include "clients/import/state_space_config.h"
 
 namespace parplan {
@@ -21,6 +22,7 @@ struct NamedLayer {
   LayerMixer mixer = LayerMixer::kAttention;
   bool has_window = false;
   bool has_chunks = false;
+  bool has_indexer = false;
   // The layer has this part alone.
   bool is_alone = false;
 };
@@ -32,6 +34,7 @@ constexpr NamedLayer kNamedLayers[] = {
     {.name = "local", .has_window = true},
     // The tokens that it reads are chosen by an indexer (attention_config.h).
     {.name = "indexed_attention"},
+    {.name = "minimax_m3_sparse", .has_indexer = true},
     {.name = "sliding_attention", .has_window = true},
     {.name = "chunked_attention", .has_chunks = true},
     {.name = "conv", .mixer = LayerMixer::kConvolution},
@@ -97,6 +100,7 @@ std::vector<LayerParts> ReadNames(const FamilyTraits& traits, const std::vector<
     layer.mixer = known->mixer;
     layer.has_feed_forward = known->is_alone || !all_alone;
     layer.has_experts = names[i] == "moe";
+    layer.has_indexer = known->has_indexer;
     if (known->has_window && windows.window == 0) {
       fields.Fail(fields.Has("attention_layers") ? "window_size" : "sliding_window",
                   absl::StrCat("is required by ", field, "[", i, "]"));
@@ -202,11 +206,12 @@ std::vector<std::string> NamesOfLayers(const FamilyTraits& traits, const Windows
   std::vector<std::string> names;
   *field = "layer_types";
   for (const char* key : {"layer_types", "layers_block_type", "attention_layers"}) {
-    std::vector<std::string> listed = fields.Texts(key);
+    std::vector<std::string> listed = TextsOfLayers(key, "mtp_layer_types", layer_count, fields);
     if (listed.empty() || !names.empty()) continue;
     names = std::move(listed);
     *field = key;
   }
+  if (names.empty()) names = NamesBySparseAttention(fields, layer_count, field);
   if (names.empty()) names = NamesByNumbersOrPattern(windows, fields, layer_count, field);
   if (const std::string pattern = fields.Text("hybrid_override_pattern"); !pattern.empty()) {
     *field = "hybrid_override_pattern";
@@ -235,7 +240,7 @@ Windows ReadWindowSizes(const FamilyTraits& traits, ConfigFields& fields) {
   }
   // ModernBERT's: as many tokens before as behind.
   const int both_sides = fields.Count({"local_attention"}, 0);
-  if (both_sides > 0) windows.window = both_sides / 2 + 1;
+  if (both_sides > 0) windows.window = both_sides / 2 + (traits.is_encoder ? 1 : 0);
   // Gemma 3's, if it is an encoder, likewise.
   if (ReadsBothWays(fields) && windows.window > 0) windows.window = windows.window / 2 + 1;
   windows.chunk_size = fields.Count({"attention_chunk_size"}, 0);
@@ -277,6 +282,8 @@ void SetWindowsByRule(const FamilyTraits& traits, const Windows& windows, Config
   std::vector<int> has_rotary = fields.List("no_rope_layers", 0);
   const int interval = fields.Count({"no_rope_layer_interval"}, 4);
   if (windows.window == 0 && windows.chunk_size == 0) return;
+  // The default of ModernBERT's classes.
+  if (period == 0 && counts_from_first) period = 3;
   if (period == 0) period = PeriodOf(traits.windowed_layers);
   if (windows.window == 0) {
     if (!has_rotary.empty() && static_cast<int>(has_rotary.size()) != layer_count) {
@@ -384,8 +391,8 @@ std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields
          {"sliding_window_pattern", "_sliding_window_pattern", "max_window_layers",
           "no_rope_layers", "no_rope_layer_interval", "attn_layer_period", "attn_layer_offset",
           "attn_layer_indices", "full_attention_interval", "layer_switch", "attn_type_list",
-          "global_attn_every_n_layers", "attention_types", "full_attn_idxs", "hybrid_layer_pattern",
-          "block_types"}) {
+          "global_attn_every_n_layers", "layer_group_size", "prefix_dense_sliding_window_pattern",
+          "attention_types", "full_attn_idxs", "hybrid_layer_pattern", "block_types"}) {
       fields.MarkRead(key);
     }
     layers = ReadNames(traits, names, field, windows, opaque, fields);

@@ -23,6 +23,9 @@ namespace parplan {
 //   attn_type_list                 a number for each layer: 1 has attention, 0 a state space
 //   hybrid_layer_pattern           a number for each layer: 1 has a window, 0 reads all tokens
 //   linear_attn_config             lists of the places, from 1, of either kind (Kimi Linear)
+//   sparse_attention_config        numbers above 0 for the layers that choose blocks of tokens
+//   layer_group_size               the last layer of each group has attention, the others linear
+//                                  attention
 //   full_attn_idxs                 the layers with attention, from 0, the others a convolution
 //   block_configs                  the parts of each layer (block_config.h)
 //   attn_layer_period, _offset,    every n-th layer has attention, the others a state space

@@ -43,6 +43,11 @@ std::string LayerName(const LayerParts& parts, const std::vector<LayerParts>& al
     absl::StrAppend(&name, parts.has_experts ? "-experts" : "-dense");
   }
   if (others([&](const LayerParts& other) {
+        return other.attention_head_count != parts.attention_head_count;
+      })) {
+    absl::StrAppend(&name, "-", parts.attention_head_count, "-heads");
+  }
+  if (others([&](const LayerParts& other) {
         return other.key_value_head_count != parts.key_value_head_count;
       })) {
     absl::StrAppend(&name, "-", parts.key_value_head_count, "-groups");
@@ -55,6 +60,9 @@ std::string LayerName(const LayerParts& parts, const std::vector<LayerParts>& al
   if (others([&](const LayerParts& other) { return other.head_size != parts.head_size; }) &&
       parts.head_size > 0) {
     absl::StrAppend(&name, "-heads-of-", parts.head_size);
+  }
+  if (parts.has_indexer && others([](const LayerParts& other) { return !other.has_indexer; })) {
+    absl::StrAppend(&name, "-indexed");
   }
   if (parts.shares_keys) absl::StrAppend(&name, "-shared-keys");
   if (!parts.has_feed_forward && std::any_of(all.begin(), all.end(), [&](const LayerParts& other) {

@@ -25,12 +25,15 @@ struct LayerParts {
   int attention_window = 0;
   int attention_chunk_size = 0;
   // Sizes of this layer; 0: those of the model.
+  int attention_head_count = 0;
   int key_value_head_count = 0;
   int feed_forward_size = 0;
   int head_size = 0;
   // Parameters of this layer beyond those that its sizes and the model's biases and norms give.
   // Negative if there are fewer.
   int64_t extra_parameter_count = 0;
+  // Attention has a part that chooses the tokens that it reads.
+  bool has_indexer = false;
   // Attention reads the keys and values of an earlier layer and has none of its own.
   bool shares_keys = false;
   // Above 0: the layer is opaque, and passes on this many values of each token.

@@ -1,16 +1,13 @@
 #include "clients/import/layer_variants.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "clients/import/attention_config.h"
+#include "clients/import/layer_lists.h"
 #include "clients/import/named_text.h"
 
 namespace parplan {
@@ -89,28 +86,6 @@ void ReadHeadsOfWindows(ConfigFields& fields, const TransformerRunFacts& run,
                                 HeadSize(run)));
 }
 
-// Reads the sizes of layers that newer files list by their place.
-void ReadListedSizes(ConfigFields& fields, std::vector<LayerParts>& layers) {
-  const nlohmann::json* const listed = fields.Object("per_layer_config");
-  if (listed == nullptr) return;
-  for (const auto& [key, value] : listed->items()) {
-    const std::string path = absl::StrCat("per_layer_config.", key);
-    int place = 0;
-    if (!absl::SimpleAtoi(key, &place) || place < 0 ||
-        static_cast<size_t>(place) >= layers.size() || !value.is_object()) {
-      fields.Fail(path,
-                  absl::StrCat("must be an object, and its name a layer below ", layers.size()));
-      return;
-    }
-    ConfigFields inner(value, fields.file_name(), path + ".");
-    layers[place].head_size = inner.Optional({"head_dim"}, layers[place].head_size);
-    layers[place].key_value_head_count =
-        inner.Optional({"num_key_value_heads"}, layers[place].key_value_head_count);
-    inner.RefuseAllUnknown();
-    fields.Take(inner);
-  }
-}
-
 // Reads Gemma 4: layers without a window have wider heads, fewer key-value heads, and may take
 // their keys for values. Returns whether they do so.
 bool ReadGlobalHeads(ConfigFields& fields, const TransformerRunFacts& run,
@@ -126,8 +101,12 @@ bool ReadGlobalHeads(ConfigFields& fields, const TransformerRunFacts& run,
     layer.key_value_head_count = !has_window && keys_are_values ? given_groups : groups;
     layer.head_size = has_window ? HeadSize(run) : global_size;
   }
-  ReadListedSizes(fields, layers);
+  ReadSizesByPlace(fields, layers);
   for (LayerParts& layer : layers) {
+    if (layer.attention_head_count > 0 && layer.attention_head_count != run.attention_head_count) {
+      fields.Fail("per_layer_config", "must leave num_attention_heads to the model");
+    }
+    layer.attention_head_count = 0;
     CheckHeads(run, layer, "num_global_key_value_heads", "global_head_dim", fields);
   }
   // The products below need not fit 64 bits after an error.

@@ -62,6 +62,10 @@ absl::StatusOr<std::vector<LiteralSetting>> ReadPythonSettings(const NamedText& 
     return ImportError(Reason::kSpecInvalid, file.name, "",
                        absl::StrCat("has no function `", function, "`"));
   }
+  if (!reader.unfinished_function().empty()) {
+    return ImportError(Reason::kSpecInvalid, file.name, reader.unfinished_function(),
+                       "has to return a configuration and has no return; give the whole file");
+  }
   return reader.TakeSettings();
 }
 

@@ -66,7 +66,8 @@ absl::StatusOr<std::vector<LiteralSetting>> ReadTomlSettings(const NamedText& fi
 // empty. An `async def` counts as no function: its body is always read, and its name is not found.
 // INVALID_ARGUMENT (SPEC_INVALID) with file, line and rule for brackets that do not match, an open
 // text, and nesting deeper than 32; without a line for more than kMaxImportBytes and for a function
-// that the file does not have.
+// that the file does not have; with the function for one that is read, is annotated to return a
+// `...Config` and neither returns nor raises, which is the end of a file that was cut.
 absl::StatusOr<std::vector<LiteralSetting>> ReadPythonSettings(const NamedText& file,
                                                                absl::string_view function);
 

@@ -16,6 +16,7 @@
 #include "clients/import/megatron_model.h"
 #include "clients/import/megatron_plan.h"
 #include "clients/import/megatron_rules.h"
+#include "clients/import/megatron_states.h"
 #include "clients/import/megatron_yaml.h"
 #include "proto/wire/model_wire.h"
 
@@ -121,6 +122,9 @@ absl::StatusOr<MegatronRunImport> ImportMegatronRun(const NamedText& file,
   for (std::string& note : NotesOnMegatronLaunches(read.arguments, HasExperts(model))) {
     import.notes.push_back(std::move(note));
   }
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<std::string> of_states,
+                           NotesOnMegatronStates(read.arguments));
+  import.notes.insert(import.notes.end(), of_states.begin(), of_states.end());
   return import;
 }
 

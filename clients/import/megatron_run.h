@@ -55,16 +55,17 @@ struct MegatronRunImport {
 //                  (launch_script.h); every other text is read as one
 //
 // Arguments that change neither shape nor parallelism are ignored and named in one note; those that
-// change when the host launches kernels have notes of their own (megatron_graphs.h).
+// change when the host launches kernels have notes of their own (megatron_graphs.h), as do formats
+// of the optimizer's states (megatron_states.h).
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID). It names file and, if one is at fault, argument for the
 // errors of ReadLaunchScript, ReadMegatronYaml, ArgumentList::Read, MegatronModelSpecOf,
-// MegatronPlanOf and HasMegatronNarrowParameters (megatron_layers.h), and for a script whose
-// program trains another kind of model (BERT, T5, vision, Mamba, ...); the sign by which a text
-// other than YAML and arguments is known as a recipe of Megatron-Bridge; the flag for wrong
-// `flags`; the field of `model` for those of ModelFromProto and for a model that is no embedding,
-// decoder layers and head; `--devices` if neither options nor script give a number of devices.
-// Pure.
+// MegatronPlanOf, HasMegatronNarrowParameters (megatron_layers.h) and NotesOnMegatronStates, and
+// for a script whose program trains another kind of model (BERT, T5, vision, Mamba, ...); the sign
+// by which a text other than YAML and arguments is known as a recipe of Megatron-Bridge; the flag
+// for wrong `flags`; the field of `model` for those of ModelFromProto and for a model that is no
+// embedding, decoder layers and head; `--devices` if neither options nor script give a number of
+// devices. Pure.
 absl::StatusOr<MegatronRunImport> ImportMegatronRun(const NamedText& file,
                                                     const MegatronRunOptions& options);
 

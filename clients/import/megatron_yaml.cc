@@ -109,6 +109,17 @@ constexpr std::array kBridgeFields = std::to_array<BridgeField>({
     {"ddp.overlap_grad_reduce", "overlap-grad-reduce", "true"},
     {"ddp.overlap_param_gather", "overlap-param-gather", "true"},
     {"optimizer.optimizer", "optimizer"},
+    {"optimizer.optimizer_cpu_offload", "optimizer-cpu-offload", "true"},
+    {"optimizer.use_precision_aware_optimizer", "use-precision-aware-optimizer", "true"},
+    {"optimizer.main_grads_dtype", "main-grads-dtype"},
+    {"optimizer.main_params_dtype", "main-params-dtype"},
+    {"optimizer.exp_avg_dtype", "exp-avg-dtype"},
+    {"optimizer.exp_avg_sq_dtype", "exp-avg-sq-dtype"},
+    // A format that was written as the name of an object of PyTorch.
+    {"optimizer.main_grads_dtype._target_", "main-grads-dtype"},
+    {"optimizer.main_params_dtype._target_", "main-params-dtype"},
+    {"optimizer.exp_avg_dtype._target_", "exp-avg-dtype"},
+    {"optimizer.exp_avg_sq_dtype._target_", "exp-avg-sq-dtype"},
 });
 
 // Fields of `model` that change neither shape nor parallelism and are no argument under their name.
@@ -232,6 +243,13 @@ absl::Status AddBridgeArgument(const NamedText& file, const BridgeField& field,
   std::string value = scalar.value;
   // A list of layers, without the blanks of YAML.
   if (field.argument == "moe-layer-freq") value = absl::StrReplaceAll(value, {{" ", ""}});
+  // Formats under PyTorch's names, of which bytes stand for 8-bit numbers.
+  if (absl::EndsWith(field.argument, "-dtype")) {
+    value = absl::StrReplaceAll(value, {{"torch.float32", "fp32"},
+                                        {"torch.bfloat16", "bf16"},
+                                        {"torch.float16", "fp16"},
+                                        {"torch.uint8", "fp8"}});
+  }
   yaml->arguments.insert(yaml->arguments.end(), {name, std::move(value)});
   return absl::OkStatus();
 }
@@ -271,6 +289,12 @@ absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
     }
     if (field != kBridgeFields.end() && !is_item) {
       PARPLAN_RETURN_IF_ERROR(AddBridgeArgument(file, *field, scalar, &yaml));
+      continue;
+    }
+    if (path == "ddp.num_distributed_optimizer_instances" && scalar.value != "1" &&
+        !IsUnsetYaml(scalar.value)) {
+      yaml.arguments.insert(yaml.arguments.end(),
+                            {"--num-distributed-optimizer-instances", scalar.value});
       continue;
     }
     if (scalar.path[0] != "model") {

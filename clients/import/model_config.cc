@@ -211,16 +211,64 @@ void FailWithoutFamily(ConfigFields& config) {
               "import galvatron --model-config`");
 }
 
+// Says how weights in the file are stored: they are trained in the precision of the model.
+void NoteStoredWeights(ConfigFields& config, std::vector<std::string>* notes) {
+  for (const char* key : {"quantization_config", "quantization", "compression_config"}) {
+    const json* const stored = config.Object(key);
+    if (stored == nullptr || stored->empty()) continue;
+    const auto method = stored->find("quant_method");
+    const bool is_named = method != stored->end() && method->is_string();
+    notes->push_back(absl::StrCat(
+        key, is_named ? absl::StrCat(" (", method->get<std::string>(), ")") : std::string(),
+        ": is how the file's weights are stored; the model is planned with weights in its "
+        "precision"));
+  }
+}
+
+// Says that the head of a class of another task is not that of the model.
+void NoteOtherHead(ConfigFields& config, std::vector<std::string>* notes) {
+  for (const std::string& name : config.Texts("architectures")) {
+    for (const char* end : {"ForSequenceClassification", "ForTokenClassification",
+                            "ForQuestionAnswering", "ForMultipleChoice", "RewardModel"}) {
+      if (!absl::EndsWith(name, end)) continue;
+      notes->push_back(absl::StrCat("architectures has ", name,
+                                    ": the model here has a head of the vocabulary instead of "
+                                    "that of the class"));
+    }
+  }
+}
+
 // Refuses the fields that nothing read, or notes them if they can only be about opaque layers.
 absl::Status DecideAboutTheRest(const ModelFacts& facts, ConfigFields& config,
                                 std::vector<std::string>* notes) {
   config.MarkRead("tie_word_embeddings");
+  if (facts.patch_value_count == 0) NoteOtherHead(config, notes);
   if (HasOnlyOpaqueLayers(facts)) {
     config.NoteWhatIsUnknown("not read, since --opaque gives the sizes of all layers", notes);
   } else {
     config.RefuseWhatIsUnknown(notes);
   }
   return config.status();
+}
+
+// Returns the family of a config of Hugging Face without `model_type`. Llama's own files, which
+// have names that no configuration class has, and the class of a known family leave no doubt.
+std::string FamilyOfOwnNames(ConfigFields& config, std::vector<std::string>* notes) {
+  if (config.Has("dim") && config.Has("n_layers") && config.Has("n_heads")) {
+    notes->push_back(
+        "model_type is missing; dim, n_layers and n_heads are the names of Llama's own files, so "
+        "the model is read as llama");
+    return "llama";
+  }
+  for (const std::string& name : config.Texts("architectures")) {
+    std::string family = FamilyOfClass(name);
+    if (family.empty()) continue;
+    notes->push_back(absl::StrCat("model_type is missing; the class ", name,
+                                  " in architectures is that of ", family));
+    return family;
+  }
+  FailWithoutFamily(config);
+  return "";
 }
 
 // Parts of parts that are followed: the thinker of Qwen-Omni has a language model inside.
@@ -239,26 +287,13 @@ absl::StatusOr<ModelFacts> ReadPart(const LanguagePart& part, absl::string_view 
       return ReadPart(*inner, file_name, opaque, depth - 1, notes);
     }
   }
-  const std::string family = config.Text("model_type");
-  if (family.empty()) FailWithoutFamily(config);
+  std::string family = config.Text("model_type");
+  if (family.empty() && config.status().ok()) family = FamilyOfOwnNames(config, notes);
   PARPLAN_RETURN_IF_ERROR(config.status());
   PARPLAN_ASSIGN_OR_RETURN(ModelFacts facts,
                            ReadFields(LanguageFamily(family), false, opaque, config, notes));
   PARPLAN_RETURN_IF_ERROR(DecideAboutTheRest(facts, config, notes));
   return facts;
-}
-
-// Returns the family of a config of Hugging Face without `model_type`. Only Llama's own files,
-// which have names that no configuration class has, leave no doubt.
-std::string FamilyOfOwnNames(ConfigFields& config, std::vector<std::string>* notes) {
-  if (config.Has("dim") && config.Has("n_layers") && config.Has("n_heads")) {
-    notes->push_back(
-        "model_type is missing; dim, n_layers and n_heads are the names of Llama's own files, so "
-        "the model is read as llama");
-    return "llama";
-  }
-  FailWithoutFamily(config);
-  return "";
 }
 
 }  // namespace
@@ -278,6 +313,7 @@ absl::StatusOr<ModelFacts> ReadModelConfig(const json& object, absl::string_view
     }
     return ReadFields(FamilyFromKeys(config), galvatron, opaque, config, notes);
   }
+  NoteStoredWeights(config, notes);
   const std::optional<LanguagePart> part = FindLanguagePart(object, config, notes);
   PARPLAN_RETURN_IF_ERROR(config.status());
   if (part.has_value()) return ReadPart(*part, file_name, opaque, kDeepestParts, notes);

@@ -26,6 +26,7 @@ bool PythonStatements::Read() {
   while (!reader_.IsAtFileEnd()) {
     const LiteralToken& first = reader_.Peek();
     if (first.column == 0) {
+      EndFunction();
       block_ = BlockOf(first, reader_.Peek(1));
       found = found || (IsDefinition() && block_.name == function_);
     } else if (block_.indent < 0) {
@@ -40,7 +41,13 @@ bool PythonStatements::Read() {
     ReadLine(first);
     reader_.SkipLine();
   }
+  EndFunction();
   return found;
+}
+
+void PythonStatements::EndFunction() {
+  if (unfinished_function_.empty()) unfinished_function_ = owing_function_;
+  owing_function_.clear();
 }
 
 PythonBlock PythonStatements::BlockOf(const LiteralToken& first, const LiteralToken& second) {
@@ -58,6 +65,9 @@ void PythonStatements::ReadLine(const LiteralToken& first) {
       if (token.Is('(') || token.Is('[') || token.Is('{')) {
         reader_.SkipBrackets();
       } else {
+        const bool is_result = first.IsName("def") && first.column == 0 &&
+                               token.text != block_.name && absl::EndsWith(token.text, "Config");
+        if (is_result) owing_function_ = block_.name;
         reader_.Next();
       }
     }
@@ -79,6 +89,10 @@ void PythonStatements::ReadLine(const LiteralToken& first) {
 
 void PythonStatements::ReadStatement() {
   const LiteralToken first = reader_.Peek();
+  // An empty body is `pass` or three dots.
+  if (first.Is('.') || IsOneOf(first, {"return", "raise", "yield", "pass"})) {
+    owing_function_.clear();
+  }
   if (IsOneOf(first, {"import", "from"})) return ReadImport();
   if (IsOneOf(first, {"raise", "assert", "pass"})) return;
   if (IsOneOf(first, {"return", "yield", "await"})) {

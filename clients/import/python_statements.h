@@ -41,6 +41,10 @@ class PythonStatements {
   bool Read();
   // Returns the settings that `Read` found, in their order; may be called once.
   std::vector<LiteralSetting> TakeSettings() { return reader_.TakeSettings(); }
+  // Returns the first function at column 0, of those that were read, that is annotated to return a
+  // `...Config` and has no statement that returns or raises: a file that was cut between two
+  // statements ends in such a one. Empty if there is none.
+  const std::string& unfinished_function() const { return unfinished_function_; }
 
  private:
   // A target of an assignment.
@@ -61,6 +65,9 @@ class PythonStatements {
   void ReadLine(const LiteralToken& first);
 
   void ReadStatement();
+
+  // Remembers the function whose end this is, if it has to return something and does not.
+  void EndFunction();
 
   // Reads what is assigned to `targets`, from the `=` on: `x, y = 1, 2`, or `x = y = 1`.
   void ReadAssignment(std::vector<Target> targets, int line);
@@ -96,6 +103,9 @@ class PythonStatements {
   PythonBlock block_;
   // The class whose body is read and a dot; empty outside of classes.
   std::string owner_;
+  // The function at column 0 whose body must still return a configuration; empty for none.
+  std::string owing_function_;
+  std::string unfinished_function_;
 };
 
 }  // namespace parplan

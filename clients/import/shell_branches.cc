@@ -157,6 +157,12 @@ void ShellBranches::EndArm(bool falls) {
   branch.run = branch.outer;
 }
 
+void ShellBranches::TryFurtherArms() {
+  if (open_.empty() || !open_.back().is_case) return;
+  // All arms before decide whether they run; each that matches may.
+  open_.back().earlier = ShellRun::kMaybe;
+}
+
 void ShellBranches::Close() {
   if (!open_.empty()) open_.pop_back();
 }

@@ -44,6 +44,8 @@ class ShellBranches {
   void EndPatterns();
   // The end of an arm, by `;;`, or by `;&`, which `falls` into the next arm.
   void EndArm(bool falls);
+  // `;;&` behind the end of an arm: those that follow are tried whether this one was taken or not.
+  void TryFurtherArms();
   // Whether this place is between `in` or `;;` and the `)` of an arm.
   bool in_patterns() const { return !open_.empty() && open_.back().in_patterns; }
   bool in_subshell() const { return !open_.empty() && open_.back().is_subshell; }

@@ -56,8 +56,9 @@ class ShellSplitter {
     } else if (letter == ';' && (Next() == ';' || Next() == '&') && !is_array_) {
       // The end of an arm of `case`.
       EndCommand();
-      AddSign(Next() == ';' ? ";;" : ";&");
-      place_ += 2;
+      const bool goes_on = Next() == ';' && Next(2) == '&';
+      AddSign(goes_on ? ";;&" : Next() == ';' ? ";;" : ";&");
+      place_ += goes_on ? 3 : 2;
     } else if (letter == '(' && Next() == '(' && !has_word_ && ReadArithmetic()) {
       // `((...))` is two words of the command that it begins or stands in.
     } else if ((letter == '(' || letter == ')') && !is_array_) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "clients/import/shell_expansion.h"
 
 namespace parplan {
 namespace {
@@ -157,6 +158,14 @@ absl::Status ShellVariables::Assign(const std::string& name, bool appends, const
   Value words;
   if (value.elements.has_value()) {
     for (const ShellWord& element : *value.elements) {
+      // Elements with keys, as of `declare -A`.
+      const bool has_key = !element.pieces.empty() && !element.pieces[0].is_variable &&
+                           !element.pieces[0].is_quoted &&
+                           absl::StartsWith(element.pieces[0].text, "[");
+      if (has_key) {
+        Forget(name);
+        return absl::OkStatus();
+      }
       const absl::Status status = Expand(element, &words);
       if (!status.ok()) return status;
     }
@@ -242,6 +251,10 @@ std::optional<ShellVariables::Value> ShellVariables::ValueOf(const std::string& 
     if (!number.has_value()) return std::nullopt;
     return Value{absl::StrCat(*number)};
   }
+  if (IsPosition(name)) {
+    const auto position = values_.find(std::string(name));
+    return position == values_.end() ? std::nullopt : position->second;
+  }
   name = text;
   const bool is_whole = absl::ConsumeSuffix(&name, "[@]") || absl::ConsumeSuffix(&name, "[*]");
   if (IsName(name)) {
@@ -256,7 +269,43 @@ std::optional<ShellVariables::Value> ShellVariables::ValueOf(const std::string& 
     if (parts.size() == 2 && (IsName(parts[0]) || IsPosition(parts[0])))
       return ValueOrDefault(parts[0], parts[1]);
   }
-  return std::nullopt;
+  return ValueOfForm(text);
+}
+
+std::optional<ShellVariables::Value> ShellVariables::ValueOfForm(absl::string_view text) {
+  const bool is_length = text.size() > 1 && absl::ConsumePrefix(&text, "#");
+  const bool is_indirect = !is_length && absl::ConsumePrefix(&text, "!");
+  size_t end = 0;
+  while (end < text.size() && (absl::ascii_isalnum(text[end]) || text[end] == '_')) ++end;
+  const std::string name(text.substr(0, end));
+  text.remove_prefix(end);
+  const auto found = values_.find(name);
+  if (!IsName(name) || found == values_.end() || !found->second.has_value()) return std::nullopt;
+  const Value& value = *found->second;
+  const auto is_known = [](const std::string& one) { return !absl::StrContains(one, '$'); };
+  if (!std::all_of(value.begin(), value.end(), is_known)) return std::nullopt;
+  const std::string first = value.empty() ? "" : value.front();
+  if (is_length) {
+    if (text == "[@]" || text == "[*]") return Value{absl::StrCat(value.size())};
+    return text.empty() ? std::optional(Value{absl::StrCat(first.size())}) : std::nullopt;
+  }
+  if (is_indirect) {
+    const auto other = values_.find(first);
+    if (!text.empty() || !IsName(first) || other == values_.end()) return std::nullopt;
+    return other->second;
+  }
+  if (!absl::ConsumePrefix(&text, "[")) {
+    const std::optional<std::string> changed = ChangedText(first, text);
+    return changed.has_value() ? std::optional(Value{*changed}) : std::nullopt;
+  }
+  if (!absl::ConsumeSuffix(&text, "]")) return std::nullopt;
+  const std::optional<Value> index = ValueOf(absl::StrCat("((", text, "))"));
+  int64_t place = 0;
+  if (!index.has_value() || !absl::SimpleAtoi(index->front(), &place)) return std::nullopt;
+  if (place < 0) place += static_cast<int64_t>(value.size());
+  if (place < 0) return std::nullopt;
+  if (place >= static_cast<int64_t>(value.size())) return Value();
+  return Value{value[place]};
 }
 
 std::optional<ShellVariables::Value> ShellVariables::ValueOrDefault(const std::string& name,

@@ -49,7 +49,8 @@ class ShellVariables {
   // `-`, `:=` and `=` become the text if the variable was never set or is empty, else its value,
   // which is all elements of an array; `${1:-text}` becomes the text, since arguments of the script
   // are not known. `:=` and `=` set nothing. Up to 16 may stand inside one another; deeper ones are
-  // not known.
+  // not known. `${NAME[1]}`, `${#NAME}`, `${#NAME[@]}`, `${!NAME}` and the changes of `ChangedText`
+  // (shell_expansion.h) are computed of variables that are set.
   //
   // An expansion that is not known becomes text, which joins the text beside it: `$` and the name,
   // also for `${NAME}`; `$` and a single character; and `${...}` around anything else, for example
@@ -72,6 +73,8 @@ class ShellVariables {
   void Keep(const std::string& name);
   // Returns the value of the text of a variable piece; nothing if it is not known.
   std::optional<Value> ValueOf(const std::string& text);
+  // Returns the value of an element, a length, a name behind a name, or a changed text.
+  std::optional<Value> ValueOfForm(absl::string_view text);
   // Returns the value of `${name:-text}` and the like.
   std::optional<Value> ValueOrDefault(const std::string& name, absl::string_view text);
   // Appends one piece to the last of `words`; `is_open` says whether that word has begun.

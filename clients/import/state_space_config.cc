@@ -136,6 +136,33 @@ StateSpaceFacts FixedDecays(int hidden_size, ConfigFields& fields,
   return facts;
 }
 
+// Reads the gated delta rule with a decay of each channel as Ling has it: its decays and its gate
+// are products of one matrix each, with as many heads as attention.
+StateSpaceFacts GatedDeltaOfWholeMatrices(int hidden_size, ConfigFields& fields,
+                                          std::vector<std::string>* notes) {
+  const int heads = fields.Optional({"linear_num_heads"}, fields.Size({"num_attention_heads"}));
+  // Files that the class saved say the size of rotary positions as `head_dim`.
+  const int head_size =
+      fields.Has("linear_head_dim") ? fields.Size({"linear_head_dim"}) : fields.Size({"head_dim"});
+  const int width = fields.Size({"short_conv_kernel_size", "linear_conv_kernel_dim"});
+  const int64_t inner = CappedProduct(heads, head_size);
+  StateSpaceFacts facts;
+  facts.space = {.kind = StateSpaceKind::kGatedDelta,
+                 .inner_size = static_cast<int>(inner),
+                 .state_size = head_size,
+                 .head_count = heads,
+                 .group_count = heads,
+                 .convolution_width = width,
+                 .chunk_size = 64};
+  // One more matrix, of the decays of each channel, for the product to one number a head; the first
+  // values of the decays, of each channel instead of each head.
+  facts.extra_parameter_count = hidden_size * (inner - heads) + inner - heads;
+  notes->push_back(
+      "decays of each channel: their layers have the parameters of Ling's Kimi Delta Attention, "
+      "and are priced as a gated delta rule with one decay a head");
+  return facts;
+}
+
 }  // namespace
 
 bool HasFixedDecays(const FamilyTraits& traits, const ConfigFields& fields) {
@@ -144,7 +171,8 @@ bool HasFixedDecays(const FamilyTraits& traits, const ConfigFields& fields) {
 }
 
 bool HasChannelDecays(const ConfigFields& fields) {
-  return fields.Has("linear_attn_config") || fields.Has("linear_num_heads");
+  return fields.Has("linear_attn_config") || fields.Has("linear_num_heads") ||
+         fields.Has("short_conv_kernel_size");
 }
 
 StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool is_alone,
@@ -165,6 +193,9 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
   if (fields.Has("linear_num_value_heads")) {
     facts.space = GatedDelta(fields);
     return facts;
+  }
+  if (fields.Has("short_conv_kernel_size")) {
+    return GatedDeltaOfWholeMatrices(hidden_size, fields, notes);
   }
   if (HasChannelDecays(fields)) return GatedDeltaByChannel(hidden_size, fields, notes);
   if (HasFixedDecays(traits, fields)) return FixedDecays(hidden_size, fields, notes);

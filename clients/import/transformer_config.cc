@@ -14,6 +14,7 @@
 #include "clients/import/family_layers.h"
 #include "clients/import/feed_forward_config.h"
 #include "clients/import/layer_layout.h"
+#include "clients/import/layer_lists.h"
 #include "clients/import/layer_name.h"
 #include "clients/import/layer_variants.h"
 #include "clients/import/made_layers.h"
@@ -31,8 +32,8 @@ constexpr std::initializer_list<const char*> kLayerCounts = {
     "num_transformer_layers", "num_blocks"};
 constexpr std::initializer_list<const char*> kWidths = {
     "hidden_size", "n_embd", "n_embed", "d_model", "model_dim", "block_dim", "dim"};
-constexpr std::initializer_list<const char*> kPredictionCounts = {"num_nextn_predict_layers",
-                                                                  "mtp_num_hidden_layers"};
+constexpr std::initializer_list<const char*> kPredictionCounts = {
+    "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers"};
 
 // Refuses the field unless opaque layers explain it: their `fields` list it, or all layers are
 // opaque.
@@ -119,11 +120,12 @@ void ReadSequenceLength(const FamilyTraits& traits, ConfigFields& fields,
 }
 
 // The number of layers that predict further tokens, the field that gives it, and their parts if
-// they are not those of the last layer.
+// they are not those of the last layer: of all of them, or of each.
 struct PredictionLayers {
   int count = 0;
   const char* field = nullptr;
   std::optional<LayerParts> parts;
+  std::vector<LayerParts> listed;
 };
 
 // Reads the parts of layers that predict further tokens. Nemotron-3 names them as layers of one
@@ -195,6 +197,11 @@ TransformerRunFacts LayerFacts(const ModelSizes& sizes, const LayerParts& parts,
     hidden.extra_parameter_count = given.parameter_count;
     return hidden;
   }
+  if (parts.attention_head_count > 0) {
+    // A head is as wide as one of the model.
+    layer.head_size = HeadSize(sizes.base);
+    layer.attention_head_count = parts.attention_head_count;
+  }
   if (parts.key_value_head_count > 0) layer.key_value_head_count = parts.key_value_head_count;
   if (parts.feed_forward_size > 0) layer.feed_forward_size = parts.feed_forward_size;
   if (parts.head_size > 0) layer.head_size = parts.head_size;
@@ -262,10 +269,12 @@ void AddRuns(const ModelSizes& sizes, const std::vector<LayerParts>& layers,
     facts.runs.push_back(std::move(layer));
   }
   for (int depth = 1; depth <= prediction_count; ++depth) {
-    TransformerRunFacts layer =
-        predictions.parts.has_value()
-            ? LayerFacts(sizes, *predictions.parts, opaque, counts_all_parameters, fields)
-            : facts.runs.back();
+    TransformerRunFacts layer = facts.runs.back();
+    if (!predictions.listed.empty() || predictions.parts.has_value()) {
+      const LayerParts& parts =
+          predictions.listed.empty() ? *predictions.parts : predictions.listed[depth - 1];
+      layer = LayerFacts(sizes, parts, opaque, counts_all_parameters, fields);
+    }
     layer.layer_count = 1;
     layer.prediction_depth = depth;
     layer.name = absl::StrCat("prediction-", depth);
@@ -308,7 +317,9 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
     fields.Fail(fields.Given(kLayerCounts), absl::StrCat("must be at most ", kMaxLayerCount));
   }
   if (!fields.status().ok()) return facts;
-  std::vector<LayerParts> layers = ReadLayerLayout(traits, fields, run.layer_count, opaque);
+  const int listed_predictions = ListedPredictionCount(fields, run.layer_count);
+  const int listed_count = run.layer_count + listed_predictions;
+  std::vector<LayerParts> layers = ReadLayerLayout(traits, fields, listed_count, opaque);
   if (!fields.status().ok()) return facts;
   if (std::all_of(layers.begin(), layers.end(),
                   [](const LayerParts& layer) { return layer.mixer == LayerMixer::kOpaque; })) {
@@ -332,6 +343,8 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
       fields.MarkRead(key);
     }
   }
+  if (!fields.status().ok()) return facts;
+  if (has_attention) ReadLayerLists(traits, fields, run, layers, notes);
   if (!fields.status().ok()) return facts;
   if (has_attention) ReadLayerVariants(traits, fields, run, layers, facts, notes);
   if (has_both || has_mixer(LayerMixer::kStateSpace)) {
@@ -360,9 +373,13 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
     }
     fields.MarkRead("intermediate_size");
     // Llama-4 gives its dense layers a width of their own.
-    const int dense_size = fields.Optional(
-        {"intermediate_size_mlp", "dense_intermediate_size", "mlp_intermediate_size"}, 0);
-    sizes.experts = ReadExperts(traits, fields, run, run.feed_forward_size, notes);
+    const int dense_size =
+        fields.Optional({"intermediate_size_mlp", "dense_intermediate_size",
+                         "mlp_intermediate_size", "prefix_dense_intermediate_size"},
+                        0);
+    TransformerRunFacts all = run;
+    all.layer_count = listed_count;
+    sizes.experts = ReadExperts(traits, fields, all, run.feed_forward_size, notes);
     if (dense_size > 0) run.feed_forward_size = dense_size;
     if (sizes.experts.dense_size > 0) run.feed_forward_size = sizes.experts.dense_size;
   } else {
@@ -379,8 +396,16 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
   if (are_named && sizes.experts.count == 0) {
     fields.Fail("num_experts", "is required by the layers with experts");
   }
-  const PredictionLayers predictions = ReadPredictionLayers(fields);
-  if (predictions.count > 0 && !predictions.parts.has_value() &&
+  PredictionLayers predictions = ReadPredictionLayers(fields);
+  if (listed_predictions > 0) {
+    if (predictions.count != listed_predictions) {
+      fields.Fail("layer_types",
+                  "names layers that predict further tokens, of which there are none");
+    }
+    predictions.listed.assign(layers.end() - listed_predictions, layers.end());
+    layers.resize(run.layer_count);
+  }
+  if (predictions.count > 0 && !predictions.parts.has_value() && predictions.listed.empty() &&
       layers.back().mixer != LayerMixer::kAttention) {
     fields.Fail(predictions.field, "needs attention in the last layer, which they copy");
   }

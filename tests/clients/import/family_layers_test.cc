@@ -110,5 +110,79 @@ TEST(FamilyLayers, LongCatHasTwoLayersInOne) {
       HasSubstr("zero_expert_type: must be `identity`"));
 }
 
+// Attention has as many heads for each of two chosen experts as there are key-value heads, here 2;
+// eight experts have queries and outputs of their own.
+TEST(FamilyLayers, JetMoeHasExpertsInAttention) {
+  const std::string config =
+      With(kGated, R"({"model_type": "jetmoe", "num_attention_heads": null, "kv_channels": 16,
+                       "num_local_experts": 8, "num_experts_per_tok": 2, "hidden_size": 64})");
+  const int64_t attention = 2 * 8 * kHidden * 32 + 2 * kHidden * 32 + 8 * kHidden + kHidden;
+  const int64_t experts = 8 * kDensePart + 8 * kHidden + kHidden;
+  EXPECT_EQ(ParametersOf(config), 3 * (attention + experts + kNorms) + kBothEnds - 100 * kHidden);
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_EQ(import.model.layer_definitions(1).attention_head_count(), 4);
+  EXPECT_THAT(import.notes, Contains(HasSubstr("attention has 8 experts")));
+  EXPECT_THAT(
+      ImportConfigText(With(config.c_str(), R"({"num_attention_heads": 8})")).status().ToString(),
+      HasSubstr("num_attention_heads: must be num_key_value_heads times the experts"));
+}
+
+// Snowflake Arctic, 480 B: the sizes of its published file. 35 layers of 56 heads of 128 with 8
+// key-value heads, 128 experts of 4864, a router, a dense part as wide as the layers, three norms.
+TEST(FamilyLayers, ArcticHasADensePartBesideItsExperts) {
+  const std::string config = R"({"model_type": "arctic", "hidden_size": 7168,
+      "intermediate_size": 4864, "num_hidden_layers": 35, "num_attention_heads": 56,
+      "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 4096,
+      "num_local_experts": 128, "num_experts_per_tok": 2, "moe_layer_frequency": 1,
+      "parallel_attn_mlp_res": true, "use_residual": true, "moe_min_capacity": 0,
+      "moe_token_dropping": true, "moe_train_capacity_factor": 1,
+      "enable_expert_tensor_parallelism": false})";
+  const int64_t width = 7168;
+  const int64_t layer = 2 * width * width + 2 * width * 1024 + 128 * 3 * width * 4864 +
+                        128 * width + 3 * width * width + 3 * width;
+  EXPECT_EQ(ParametersOf(config), 35 * layer + 2 * 32000 * width + width);
+  EXPECT_EQ(ParametersOf(With(config.c_str(), R"({"parallel_attn_mlp_res": false})")),
+            35 * (layer - 3 * width * width - width) + 2 * 32000 * width + width);
+}
+
+TEST(FamilyLayers, CohereHasOnePeriodOfWindowsForItsFirstLayersAndOneForTheOthers) {
+  const std::string config =
+      With(kMixture, R"({"model_type": "cohere2_moe", "moe_intermediate_size": null,
+                         "intermediate_size": 16, "prefix_dense_intermediate_size": 96,
+                         "first_k_dense_replace": 2, "num_shared_experts": 2,
+                         "sliding_window": 16, "sliding_window_pattern": 3,
+                         "expert_selection_fn": "sigmoid"})");
+  // The first two read all tokens, as the third of each three behind them.
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_EQ(LayersOf(import.model), "..WW:W");
+  const int64_t attention = 2 * kHidden * 128 + 2 * kHidden * 64 + kHidden;
+  const int64_t experts = 8 * 3 * kHidden * 16 + 8 * kHidden + 3 * kHidden * 32;
+  EXPECT_EQ(ParametersOf(config),
+            6 * attention + 2 * kDensePart + 4 * experts + 100 * kHidden + kHidden);
+}
+
+// Ling: the last layer of each group has latent attention with a gate of each head, the others the
+// delta rule with a decay of each channel: five products, decays and gate among them, one number a
+// head, a convolution of queries, keys and values, first values of decays, and a norm.
+TEST(FamilyLayers, LingHasAttentionInTheLastLayerOfEachGroup) {
+  const std::string config =
+      With(kLatent, R"({"model_type": "bailing_hybrid", "num_hidden_layers": 4,
+                        "layer_group_size": 2, "n_routed_experts": null, "num_experts": 8,
+                        "n_shared_experts": null, "num_shared_experts": 1, "head_dim": 16,
+                        "q_lora_rank": null, "short_conv_kernel_size": 4, "kda_safe_gate": true,
+                        "kda_lower_bound": -5.0, "moe_router_enable_expert_bias": false})");
+  const int64_t attention = kHidden * 4 * 16 + kHidden * (16 + 4) + 16 + 16 * 4 * (12 + 8) +
+                            4 * 8 * kHidden + kHidden * 4;
+  const int64_t rule = 6 * kHidden * 64 + kHidden * 4 + 3 * 64 * 4 + 4 + 64 + 16;
+  const int64_t experts = 8 * 3 * kHidden * 16 + 8 * kHidden + 3 * kHidden * 16;
+  EXPECT_EQ(ParametersOf(config),
+            2 * attention + 2 * rule + 4 * kNorms + kDensePart + 3 * experts + kBothEnds);
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_EQ(LayersOf(import.model), "s:S:");
+  EXPECT_THAT(
+      ImportConfigText(With(config.c_str(), R"({"num_hidden_layers": 3})")).status().ToString(),
+      HasSubstr("layer_group_size: must divide the number of layers 3"));
+}
+
 }  // namespace
 }  // namespace parplan

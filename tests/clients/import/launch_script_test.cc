@@ -191,6 +191,44 @@ TEST(ReadLaunchScript, ComputesTestsOfNumbers) {
   EXPECT_EQ(Arguments("for (( i = 0; i < 2; i++ )); do A=1; done", "--a $A"), "--a|$A");
 }
 
+TEST(ReadLaunchScript, ComputesElementsLengthsAndNamesBehindNames) {
+  const std::string array = "A=(4 8 16)\nI=1\nN=A_NAME\nA_NAME=x9\n";
+  EXPECT_EQ(Arguments(array, "--a ${A[1]} --b ${A[I+1]} --c ${A[$I]} --d ${A[-1]}"),
+            "--a|8|--b|16|--c|8|--d|16");
+  EXPECT_EQ(Arguments(array, "--a ${#A[@]} --b ${#A_NAME} --c ${!N} --d ${A_NAME%9}"),
+            "--a|3|--b|2|--c|x9|--d|x");
+  EXPECT_EQ(Arguments(array, "--a ${A[7]} --b 1"), "--a|--b|1");
+  // Not known: another variable, an index that nothing sets, keys, names of unknown variables.
+  for (const char* unknown :
+       {"${B[1]}", "${A[J]}", "${#B}", "${!B}", "${!A_NAME}", "${A_NAME@Q}", "${A_NAME%$X}"}) {
+    EXPECT_EQ(Arguments(array, absl::StrCat("--a ", unknown)), absl::StrCat("--a|", unknown));
+  }
+  EXPECT_EQ(Arguments("declare -A M=([a]=4 [b]=8)", "--a ${M[a]}"), "--a|${M[a]}");
+  EXPECT_EQ(Arguments("M=([2]=4 8)", "--a ${M[0]}"), "--a|${M[0]}");
+  EXPECT_EQ(Arguments("M=(1 2)\nM=([1]=$1)", "--a ${M[0]}"), "--a|${M[0]}");
+}
+
+TEST(ReadLaunchScript, FollowsSetAndForgetsWhatItDoesNotCompute) {
+  EXPECT_EQ(Arguments("set -- 4 8", "--a $1 --b $2 --c ${1:-9}"), "--a|4|--b|8|--c|4");
+  EXPECT_EQ(Arguments("set -- 4 8\nshift", "--a $1"), "--a|$1");
+  EXPECT_EQ(Arguments("set -- $(date)", "--a $1"), "--a|$1");
+  EXPECT_EQ(Arguments("if [ -f x ]; then set -- 4; fi", "--a $1"), "--a|$1");
+  EXPECT_EQ(Arguments("set -e -x", "--a $1"), "--a|$1");
+  // `-i` computes what stands behind it.
+  EXPECT_EQ(Arguments("N=1\ndeclare -i N=2+3", "--a $N"), "--a|$N");
+  EXPECT_EQ(Arguments("N=1\ndeclare -gi N=2+3", "--a $N"), "--a|$N");
+  EXPECT_EQ(Arguments("declare -i N=4", "--a $N"), "--a|4");
+  EXPECT_EQ(Arguments("N=1\ndeclare -i N+=4", "--a $N"), "--a|$N");
+  EXPECT_EQ(Arguments("declare -x N=2", "--a $N"), "--a|2");
+}
+
+// `;;&` goes on with the patterns behind it.
+TEST(ReadLaunchScript, DoesNotEndACaseAtAnArmThatGoesOn) {
+  const std::string arms = "case ab in\n  a*) A=1 ;;&\n  *b) A=2 ;;\n  *) A=3 ;;\nesac";
+  EXPECT_EQ(Arguments(arms, "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=0\ncase ab in\n  a*) A=1 ;;&\n  c) A=2 ;;\nesac", "--a $A"), "--a|1");
+}
+
 TEST(ReadLaunchScript, SaysWhichVariablesItTakesAsEmpty) {
   ASSERT_OK_AND_ASSIGN(const LaunchCommand command, ReadScript(R"(
 LOGGING_ARGS=(--log-interval 1)

@@ -273,6 +273,29 @@ TEST(ReadPythonSettings, MarksSettingsWhoseNameIsAnExpression) {
 }
 
 // Source of any kind is read to its end or refused; what is odd is not literal.
+TEST(ReadPythonSettings, RefusesAFunctionThatHasToReturnAConfigurationAndDoesNot) {
+  const auto status = [](const std::string& text, const char* function = "") {
+    return ReadPythonSettings({"run.py", text}, function).status();
+  };
+  const std::string cut =
+      "def small() -> Trainer.Config:\n    config = base()\n    config.training.steps = 1\n";
+  EXPECT_OK(status(cut + "    return config\n"));
+  EXPECT_THAT(status(cut).ToString(), HasSubstr("run.py: small: has to return a configuration"));
+  EXPECT_THAT(status(cut + "def other():\n    return 1\n").ToString(), HasSubstr("small: has to"));
+  EXPECT_THAT(
+      status("def other() -> Trainer.Config:\n    return Trainer.Config()\n\n" + cut).ToString(),
+      HasSubstr("small: has to"));
+  // A condition may return, and a function that is not read says nothing.
+  EXPECT_OK(status(cut + "    if big:\n        return config\n"));
+  EXPECT_OK(status("def other() -> JobConfig:\n    return JobConfig()\n" + cut, "other"));
+  for (const char* other : {"def a() -> Config: ...\n", "def a() -> Config:\n    pass\n",
+                            "def a() -> Config:\n    raise NotImplementedError\n",
+                            "def a_Config() -> int:\n    x = 1\n", "def a():\n    x = 1\n",
+                            "class A:\n    def a(self) -> Config:\n        x = 1\n"}) {
+    EXPECT_OK(status(other)) << other;
+  }
+}
+
 TEST(ReadPythonSettings, ComesToAnEndOnOddSource) {
   for (const char* const text : {"x = {{1}: 2}",
                                  "x = {(1, 2): 3}\ny = 4",

@@ -130,5 +130,52 @@ TEST(ReadModelConfig, ControlCharactersAreEscapedInNotesAndErrors) {
               HasSubstr(R"(config.json: num_\x1b[31m: is not known)"));
 }
 
+TEST(ReadModelConfig, TheClassOfAKnownFamilyStandsForItsType) {
+  const struct {
+    const char* class_name;
+    const char* model_type;
+  } cases[] = {{"LlamaForCausalLM", "llama"},
+               {"Qwen3ForCausalLM", "qwen3"},
+               {"GPTNeoXForCausalLM", "gpt_neox"},
+               {"Gemma2ForCausalLM", "gemma2"},
+               {"BertForMaskedLM", "bert"}};
+  for (const auto& test : cases) {
+    const std::string named =
+        With(kGated,
+             absl::StrCat(R"({"model_type": null, "architectures": [")", test.class_name, R"("]})")
+                 .c_str());
+    const std::string typed =
+        With(kGated, absl::StrCat(R"({"model_type": ")", test.model_type, R"("})").c_str());
+    EXPECT_EQ(ParametersOf(named), ParametersOf(typed)) << test.class_name;
+    ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(named));
+    EXPECT_THAT(import.notes, Contains(HasSubstr("model_type is missing; the class")));
+    // The same for the language model of several parts.
+    EXPECT_EQ(ParametersOf(absl::StrCat(R"({"text_config": )", named, "}")), ParametersOf(typed));
+  }
+  for (const char* unknown : {"BrandNewForCausalLM", "LlamaForSequenceClassification", "Llama"}) {
+    const std::string change =
+        absl::StrCat(R"({"model_type": null, "architectures": [")", unknown, R"("]})");
+    EXPECT_THAT(ImportConfigText(With(kGated, change.c_str())).status().ToString(),
+                HasSubstr("model_type: is required"))
+        << unknown;
+  }
+}
+
+TEST(ReadModelConfig, SaysHowWeightsAreStoredAndThatAHeadIsAnother) {
+  const auto notes = [](const char* change) {
+    const absl::StatusOr<HuggingFaceImport> import = ImportConfigText(With(kGated, change));
+    EXPECT_OK(import.status()) << change;
+    return import.ok() ? import->notes : std::vector<std::string>();
+  };
+  EXPECT_THAT(notes(R"({"quantization_config": {"quant_method": "gptq", "bits": 4}})"),
+              ElementsAre(HasSubstr("quantization_config (gptq): is how the file's weights are")));
+  EXPECT_THAT(notes(R"({"quantization": {"bits": 4, "group_size": 64}})"),
+              ElementsAre(HasSubstr("quantization: is how the file's weights are")));
+  EXPECT_THAT(notes(R"({"compression_config": {"quant_method": "compressed-tensors"}})"),
+              ElementsAre(HasSubstr("compression_config (compressed-tensors)")));
+  EXPECT_THAT(notes(R"({"architectures": ["LlamaForSequenceClassification"]})"),
+              ElementsAre(HasSubstr("the model here has a head of the vocabulary")));
+}
+
 }  // namespace
 }  // namespace parplan

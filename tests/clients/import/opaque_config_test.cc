@@ -40,7 +40,7 @@ TEST(GivenOpaqueLayers, AllLayersOfAnUnknownFamilyCanBeOpaque) {
           "relative_attention": true, "max_relative_positions": -1, "num_attention_heads": 4})",
       R"({"model_type": "xlstm", "hidden_size": 64, "num_blocks": 3, "vocab_size": 100,
           "ffn_proj_factor": 2.667})",
-      R"({"model_type": "openelm", "model_dim": 64, "num_transformer_layers": 3,
+      R"({"model_type": "new-elm", "model_dim": 64, "num_transformer_layers": 3,
           "vocab_size": 100, "ffn_multipliers": [0.5, 1, 2], "num_kv_heads": [3, 3, 4]})",
   };
   for (const char* config : configs) {
