@@ -22,7 +22,7 @@ bool Fits(absl::string_view bytes, int64_t max_count) {
 
 std::string Repeated(absl::string_view text, int count) {
   std::string all;
-  for (int i = 0; i < count; ++i) all.append(text);
+  for (int i = 0; i < count; ++i) absl::StrAppend(&all, text);
   return all;
 }
 
