@@ -48,6 +48,13 @@ absl::StatusOr<v1::SignedPlan> EnvelopeFromJson(absl::string_view json) {
   PARPLAN_ASSIGN_OR_RETURN(
       const JsonValue document,
       ParseStrictJson(json, "envelope", kMaxEnvelopeJsonBytes, kEnvelopeReason));
+  const bool is_object = document.type == JsonValue::Type::kObject;
+  if (is_object && document.Find("payload") == nullptr && document.Find("signatures") == nullptr) {
+    return FieldError(
+        kEnvelopeReason, "envelope",
+        "has neither `payload` nor `signatures`: it is no signed plan; a server signs "
+        "those that it makes");
+  }
   PARPLAN_RETURN_IF_ERROR(CheckMembers(document, "envelope",
                                        {"payload", "payloadType", "signatures"}, kEnvelopeReason));
   v1::SignedPlan signed_plan;

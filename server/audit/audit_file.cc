@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
+#include "base/system/start_thread.h"
 #include "proto/wire/digest.h"
 #include "server/audit/audit_verifier.h"
 
@@ -166,7 +167,12 @@ absl::StatusOr<std::unique_ptr<AuditFile>> AuditFile::Open(const std::string& pa
     const std::lock_guard<std::mutex> lock(log->file_mutex_);
     PARPLAN_RETURN_IF_ERROR(log->OpenFile(log->file_, log->head_, log->size_));
   }
-  log->writer_ = std::thread([file = log.get()] { file->WriteWaiting(); });
+  log->writer_ = StartThread([file = log.get()] { file->WriteWaiting(); });
+  if (!log->writer_.joinable()) {
+    return AuditError(absl::StatusCode::kFailedPrecondition,
+                      absl::StrCat("the system has no thread to write the audit log ", path,
+                                   " with; raise the limit of processes (`ulimit -u`)"));
+  }
   return log;
 }
 
@@ -176,7 +182,7 @@ AuditFile::~AuditFile() {
     ending_ = true;
   }
   changed_.notify_all();
-  // Without one if the file could not be opened.
+  // Without one if `Open` failed.
   if (writer_.joinable()) writer_.join();
 }
 

@@ -89,8 +89,9 @@ class AuditFile : public AuditSink {
   // line; lines before it are not checked, nor are the permissions of a file that is there. Cuts
   // off a last line without its end, which a crash left before any answer. FAILED_PRECONDITION
   // (AUDIT_UNAVAILABLE) if the file cannot be opened, read or cut, its folder cannot be synced, it
-  // is a symbolic link or no regular file, another server has it open, or its last line, or what
-  // follows it, is none of an audit log. `clock` and `disk` must outlive the log.
+  // is a symbolic link or no regular file, another server has it open, its last line, or what
+  // follows it, is none of an audit log, or the system has no thread for the log. `clock` and
+  // `disk` must outlive the log.
   static absl::StatusOr<std::unique_ptr<AuditFile>> Open(const std::string& path, Options options);
 
   // Writes the records that wait, for as long as the disk takes.

@@ -48,8 +48,7 @@ void TakeQuota(const config::v1::Quota& given, QuotaSettings& quota) {
 }  // namespace
 
 absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
-  const absl::StatusOr<std::string> text =
-      ReadFile(path, {.max_bytes = kMaxJsonBytes, .takes_any_kind = true});
+  const absl::StatusOr<std::string> text = ReadFile(path, {.max_bytes = kMaxJsonBytes});
   if (!text.ok()) return FieldError(Reason::kSpecInvalid, "config", text.status().message());
   config::v1::ServerConfig config;
   PARPLAN_RETURN_IF_ERROR(ParseJson(*text, path, &config));

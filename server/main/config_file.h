@@ -15,8 +15,9 @@ namespace parplan {
 // (proto/parplan/config/v1/server_config.proto), into `settings`; fields it does not have stay. An
 // `authorization` in it replaces both lists, `certificate_names` and `grants`, also by empty ones.
 // INVALID_ARGUMENT (SPEC_INVALID) with file, line and field for a mistake in it, and for a file
-// that cannot be read or has more than 64 MiB; `settings` stays as it is then. Values are checked
-// later, with those of flags (`ReadSettings`).
+// that cannot be read, is no regular file (a pipe would keep the server waiting at each reload) or
+// has more than 64 MiB; `settings` stays as it is then. Values are checked later, with those of
+// flags (`ReadSettings`).
 absl::Status ReadConfigFile(const std::string& path, Settings& settings);
 
 }  // namespace parplan

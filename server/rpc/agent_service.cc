@@ -4,6 +4,10 @@
 
 namespace parplan {
 
+AgentService::AgentService(const RpcContext& rpc) : rpc_(rpc) {
+  Bound("ListAgents", this, &AgentService::ListAgents);
+}
+
 grpc::ServerBidiReactor<v1::ConnectAgentRequest, v1::ConnectAgentResponse>*
 AgentService::ConnectAgent(grpc::CallbackServerContext* context) {
   return AgentCall::Start(rpc_, context);

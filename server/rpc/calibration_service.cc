@@ -4,6 +4,14 @@
 
 namespace parplan {
 
+CalibrationService::CalibrationService(const RpcContext& rpc) : rpc_(rpc) {
+  Bound("UploadCalibration", this, &CalibrationService::UploadCalibration);
+  Bound("GetCalibration", this, &CalibrationService::GetCalibration);
+  Bound("ListCalibrations", this, &CalibrationService::ListCalibrations);
+  Bound("ActivateCalibration", this, &CalibrationService::ActivateCalibration);
+  Bound("GetActiveCalibration", this, &CalibrationService::GetActiveCalibration);
+}
+
 grpc::ServerUnaryReactor* CalibrationService::UploadCalibration(
     grpc::CallbackServerContext* context, const v1::UploadCalibrationRequest* request,
     v1::Calibration* response) {

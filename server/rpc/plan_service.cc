@@ -29,6 +29,17 @@ void Ask(const RpcContext& rpc, const std::shared_ptr<UnaryCall<Response>>& call
 
 }  // namespace
 
+PlanService::PlanService(const RpcContext& rpc) : rpc_(rpc) {
+  Bound("ShapePlan", this, &PlanService::ShapePlan);
+  Bound("CreatePlan", this, &PlanService::CreatePlan);
+  Bound("SearchPlan", this, &PlanService::SearchPlan);
+  Bound("GetPlan", this, &PlanService::GetPlan);
+  Bound("ListPlans", this, &PlanService::ListPlans);
+  Bound("VerifyPlan", this, &PlanService::VerifyPlan);
+  Bound("ExportPlan", this, &PlanService::ExportPlan);
+  Bound("GetCapabilities", this, &PlanService::GetCapabilities);
+}
+
 grpc::ServerUnaryReactor* PlanService::ShapePlan(grpc::CallbackServerContext* context,
                                                  const v1::ShapePlanRequest* request,
                                                  v1::ShapePlanResponse* response) {

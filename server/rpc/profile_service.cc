@@ -41,6 +41,12 @@ class RawUpload {
 
 }  // namespace
 
+ProfileService::ProfileService(const RpcContext& rpc) : rpc_(rpc) {
+  Bound("GetProfile", this, &ProfileService::GetProfile);
+  Bound("ListProfiles", this, &ProfileService::ListProfiles);
+  Bound("DeleteProfile", this, &ProfileService::DeleteProfile);
+}
+
 grpc::ServerReadReactor<grpc::ByteBuffer>* ProfileService::UploadProfile(
     grpc::CallbackServerContext* context, grpc::ByteBuffer* response) {
   using UploadCall = ClientStreamCall<grpc::ByteBuffer, grpc::ByteBuffer, RawUpload>;

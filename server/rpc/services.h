@@ -11,17 +11,19 @@
 #include "parplan/v1/execution_service.grpc.pb.h"
 #include "parplan/v1/plan_service.grpc.pb.h"
 #include "parplan/v1/profile_service.grpc.pb.h"
+#include "server/rpc/bounded_request.h"
 #include "server/rpc/call.h"
 
 namespace parplan {
 
 // Uploads come as bytes: what gRPC decodes by itself takes many times the memory of a message, and
 // the core decodes one upload at a time.
-class ProfileService final : public v1::ProfileService::WithRawCallbackMethod_UploadProfile<
-                                 v1::ProfileService::CallbackService> {
+class ProfileService final
+    : public BoundedService<v1::ProfileService::WithRawCallbackMethod_UploadProfile<
+          v1::ProfileService::CallbackService>> {
  public:
   // `rpc` outlives the service.
-  explicit ProfileService(const RpcContext& rpc) : rpc_(rpc) {}
+  explicit ProfileService(const RpcContext& rpc);
 
   grpc::ServerReadReactor<grpc::ByteBuffer>* UploadProfile(grpc::CallbackServerContext* context,
                                                            grpc::ByteBuffer* response) override;
@@ -41,10 +43,10 @@ class ProfileService final : public v1::ProfileService::WithRawCallbackMethod_Up
 
 // Answers `CreatePlan`, `SearchPlan` and `ShapePlan` by searches of the core or from answers that
 // are known, the others without a search.
-class PlanService final : public v1::PlanService::CallbackService {
+class PlanService final : public BoundedService<v1::PlanService::CallbackService> {
  public:
   // `rpc` outlives the service.
-  explicit PlanService(const RpcContext& rpc) : rpc_(rpc) {}
+  explicit PlanService(const RpcContext& rpc);
 
   grpc::ServerUnaryReactor* ShapePlan(grpc::CallbackServerContext* context,
                                       const v1::ShapePlanRequest* request,
@@ -73,17 +75,20 @@ class PlanService final : public v1::PlanService::CallbackService {
   const RpcContext& rpc_;
 };
 
-// Receives reports of executions and answers questions about them.
-class ExecutionService final : public v1::ExecutionService::CallbackService {
+// Receives reports of executions and answers questions about them. Reports come as bytes, so that
+// those of too many parts are not decoded.
+class ExecutionService final
+    : public BoundedService<v1::ExecutionService::WithRawCallbackMethod_ReportMetrics<
+          v1::ExecutionService::CallbackService>> {
  public:
   // `rpc` outlives the service.
-  explicit ExecutionService(const RpcContext& rpc) : rpc_(rpc) {}
+  explicit ExecutionService(const RpcContext& rpc);
 
   grpc::ServerUnaryReactor* CreateExecution(grpc::CallbackServerContext* context,
                                             const v1::CreateExecutionRequest* request,
                                             v1::Execution* response) override;
-  grpc::ServerReadReactor<v1::ReportMetricsRequest>* ReportMetrics(
-      grpc::CallbackServerContext* context, v1::ReportMetricsResponse* response) override;
+  grpc::ServerReadReactor<grpc::ByteBuffer>* ReportMetrics(grpc::CallbackServerContext* context,
+                                                           grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* CompleteExecution(grpc::CallbackServerContext* context,
                                               const v1::CompleteExecutionRequest* request,
                                               v1::Execution* response) override;
@@ -102,10 +107,10 @@ class ExecutionService final : public v1::ExecutionService::CallbackService {
 };
 
 // Stores calibrations and chooses the active one.
-class CalibrationService final : public v1::CalibrationService::CallbackService {
+class CalibrationService final : public BoundedService<v1::CalibrationService::CallbackService> {
  public:
   // `rpc` outlives the service.
-  explicit CalibrationService(const RpcContext& rpc) : rpc_(rpc) {}
+  explicit CalibrationService(const RpcContext& rpc);
 
   grpc::ServerUnaryReactor* UploadCalibration(grpc::CallbackServerContext* context,
                                               const v1::UploadCalibrationRequest* request,
@@ -128,10 +133,10 @@ class CalibrationService final : public v1::CalibrationService::CallbackService 
 };
 
 // Keeps the streams of agents and lists the agents.
-class AgentService final : public v1::AgentService::CallbackService {
+class AgentService final : public BoundedService<v1::AgentService::CallbackService> {
  public:
   // `rpc` outlives the service.
-  explicit AgentService(const RpcContext& rpc) : rpc_(rpc) {}
+  explicit AgentService(const RpcContext& rpc);
 
   grpc::ServerBidiReactor<v1::ConnectAgentRequest, v1::ConnectAgentResponse>* ConnectAgent(
       grpc::CallbackServerContext* context) override;

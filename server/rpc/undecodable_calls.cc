@@ -37,7 +37,8 @@ class Watcher final : public grpc::experimental::Interceptor {
     CallRecord record;
     record.method = std::string(path.substr(path.rfind('/') + 1));
     record.code = absl::StatusCode::kUnimplemented;
-    record.message = "the request is no message of this method";
+    record.message =
+        "the request is no message of this method, or has more parts than any valid one";
     record.duration = rpc_.core.clock().Steady() - start_;
     record.peer = info_.server_context()->peer();
     record.identity = CallerOf(*info_.server_context(), rpc_.authorizer, rpc_.core.clock().Now())

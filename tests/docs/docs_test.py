@@ -208,6 +208,14 @@ class Docs(unittest.TestCase):
                 self.assertEqual(done.stdout.strip(), f"{program} {FLAGS.version}")
 
 
+class Reasons(unittest.TestCase):
+    def test_the_list_for_callers_has_every_reason_of_the_contract(self):
+        contract = (FLAGS.source / "proto/parplan/v1/error_info.proto").read_text(encoding="utf-8")
+        reasons = set(re.findall(r"^  ERROR_REASON_(\w+) = [1-9]", contract, re.MULTILINE))
+        text = (FLAGS.source / "docs/planctl.md").read_text(encoding="utf-8")
+        self.assertEqual(set(re.findall(r"^\| `([A-Z_]+)` \|", text, re.MULTILINE)), reasons)
+
+
 class Examples(unittest.TestCase):
     """The JSON of docs/files.md, as a user would copy it."""
 

@@ -21,6 +21,8 @@ import time
 import unittest
 import zlib
 
+import grpc
+
 import abuse_lab as lab
 import http2_client as http2
 import parplan_process as parplan
@@ -144,6 +146,35 @@ class Attacks:
             f"{before // MEBI} MiB before, {self.peak(server) // MEBI} at most, "
             f"{self.memory(server) // MEBI} afterwards")
         self.assertLess(self.peak(server) - before, 20 * MEBI + self.overhead)
+        self.assert_serves(server, PROMPT_SECONDS)
+
+    def test_requests_of_empty_messages_are_not_decoded(self):
+        """Two million definitions of layers of two bytes each: 330 MB for a request, decoded."""
+        server = self.serve(memory=1024 * MEBI)
+
+        def field(number, content):
+            size, bytes_ = len(content), bytes([number << 3 | 2])
+            while size > 127:
+                bytes_ += bytes([size & 127 | 128])
+                size >>= 7
+            return bytes_ + bytes([size]) + content
+
+        model = field(2, b"") * 2_000_000
+        request = field(1, b"clusters/lab") + field(2, field(1, model))
+        before = self.memory(server)
+
+        def ask(_):
+            with parplan.Client(server.address, self.credentials()) as client:
+                with self.assertRaises(grpc.RpcError) as raised:
+                    client.channel.unary_unary("/parplan.v1.PlanService/CreatePlan")(
+                        request, timeout=60, wait_for_ready=True)
+            return raised.exception.code()
+
+        self.assertEqual(set(self.at_once(24, ask)), {grpc.StatusCode.UNIMPLEMENTED})
+        say(f"{self.kind}: 24 requests of {len(request)} bytes: physical memory "
+            f"{before // MEBI} MiB before, {self.peak(server) // MEBI} at most")
+        # 24 times what a request takes on its way, as bytes.
+        self.assertLess(self.peak(server) - before, 256 * MEBI + self.overhead)
         self.assert_serves(server, PROMPT_SECONDS)
 
     def test_streams_without_a_first_message_end(self):

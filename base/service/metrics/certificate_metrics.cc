@@ -46,7 +46,7 @@ class CertificateMetrics : public prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override {
     prometheus::MetricFamily family;
     family.name = "parplan_tls_certificate_expiry_timestamp_seconds";
-    family.help = "When the first certificate of a file ends, in seconds since 1970.";
+    family.help = "When the first certificate of a file to expire does so, in seconds since 1970.";
     family.type = prometheus::MetricType::Gauge;
     const std::lock_guard<std::mutex> lock(mutex_);
     for (Watched& file : files_) {
@@ -66,6 +66,8 @@ class CertificateMetrics : public prometheus::Collectable {
     const std::filesystem::file_time_type changed =
         std::filesystem::last_write_time(file.path, error);
     if (error || (file.expiry.has_value() && changed == file.changed)) return;
+    // A scrape must not wait for a writer of a pipe.
+    if (!std::filesystem::is_regular_file(file.path, error)) return;
     std::ifstream stream(file.path, std::ios::binary);
     const std::string pem((std::istreambuf_iterator<char>(stream)),
                           std::istreambuf_iterator<char>());
@@ -88,7 +90,7 @@ std::optional<absl::Time> EarliestExpiry(const std::string& pem) {
   std::optional<absl::Time> earliest;
   while (true) {
     const std::unique_ptr<X509, decltype(&X509_free)> certificate(
-        PEM_read_bio_X509(text.get(), nullptr, NoPassphrase, nullptr), &X509_free);
+        PEM_read_bio_X509_AUX(text.get(), nullptr, NoPassphrase, nullptr), &X509_free);
     if (certificate == nullptr) break;
     if (const std::optional<absl::Time> expiry = ExpiryOf(*certificate)) {
       earliest = std::min(earliest.value_or(*expiry), *expiry);

@@ -19,6 +19,24 @@
 namespace parplan::shell {
 namespace {
 
+// Adds the options of the program to the help of its commands, which take them too.
+class CommandFormatter : public CLI::Formatter {
+ public:
+  std::string make_footer(const CLI::App* app) const override {
+    std::string footer = CLI::Formatter::make_footer(app);
+    const CLI::App* program = app;
+    while (program->get_parent() != nullptr) program = program->get_parent();
+    if (program == app || !app->get_fallthrough()) return footer;
+    const std::vector<const CLI::Option*> options =
+        program->get_options([program](const CLI::Option* option) {
+          return !option->get_group().empty() && option != program->get_help_ptr() &&
+                 option != program->get_version_ptr();
+        });
+    const std::string group = make_group("Options of every command", false, options);
+    return absl::StrCat(absl::StripPrefix(group, "\n"), "\n", footer);
+  }
+};
+
 constexpr int kUsageError = 2;
 // The exit code where standard output is closed or its disk is full, as of every command
 // (exit_code.h).
@@ -239,6 +257,7 @@ Command& Command::RequireCommand() {
 
 Command& Command::PassOptionsUp() {
   app_->fallthrough();
+  app_->formatter(std::make_shared<CommandFormatter>());
   return *this;
 }
 

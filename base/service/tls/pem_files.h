@@ -20,8 +20,9 @@
 namespace parplan {
 
 // Returns the contents of a file of one or more certificates in PEM. Every certificate must be
-// whole, not only the first; whether they are valid now is not checked. `field` is the name of the
-// setting, for errors.
+// whole, not only the first, and so must blocks of TRUSTED CERTIFICATE, which count as
+// certificates; whether they are valid now is not checked. `field` is the name of the setting, for
+// errors.
 absl::StatusOr<std::string> ReadCertificates(const char* field, const std::string& path);
 
 // A chain of certificates and the key of the first one, both in PEM.

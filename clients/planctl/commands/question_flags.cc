@@ -49,8 +49,10 @@ std::vector<std::string> ScheduleNames() {
 void QuestionFlags::AddTo(shell::Command command, bool with_planner) {
   command.AddOption("--model", model_path, "Model file (docs/files.md)").Required();
   command.AddOption("--cluster", cluster_path, "Cluster file (docs/files.md)").Required();
+  // 0 in a question means that it names no batch.
   command.AddOption("--batch", global_batch_size, "Samples per optimizer step over the whole job")
-      .Required();
+      .Required()
+      .Check(shell::Positive());
   command.AddOption("--profile", profile_paths,
                     "Profile file; may be given several times, the first wins");
   command.AddOption("--nodes", node_count, "Number of nodes, instead of the file's")

@@ -68,6 +68,8 @@ TEST(EnvelopeJson, NamesTheFieldThatIsWrong) {
       {"", "envelope"},
       {"{", "not JSON"},
       {"[]", "JSON object"},
+      {"{}", "no signed plan"},
+      {R"({"cluster":"lab","layers":[]})", "no signed plan"},
       {R"({"payloadType":"a","signatures":[{"sig":""}]})", "envelope.payload"},
       {R"({"payload":"AA","signatures":[{"sig":""}]})", "envelope.payloadType"},
       {R"({"payload":1,"payloadType":"a","signatures":[{"sig":""}]})", "envelope.payload"},

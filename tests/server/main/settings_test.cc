@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdint>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tests/support/test_folder.h"
 
 namespace parplan {
 namespace {
@@ -49,7 +51,6 @@ TEST(ReadSettings, ExecutionsAreKeptForADayAfterTheyFellSilent) {
   EXPECT_EQ(settings->limits.execution_retention, absl::Hours(30));
 }
 
-// One uploader has at most half of the memory for uploads.
 // Without authorities the server would ask no caller for a certificate.
 TEST(ReadSettings, AnEmptyTextIsNotADefault) {
   for (const char* const flag : {"--tls-client-ca", "--audit-file", "--store", "--queue-length"}) {
@@ -57,6 +58,17 @@ TEST(ReadSettings, AnEmptyTextIsNotADefault) {
   }
 }
 
+// A reload would wait for a writer of the pipe, and with it every signal.
+TEST(ReadSettings, AConfigurationIsARegularFile) {
+  const std::string folder = MakeTestFolder();
+  const std::string pipe = folder + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(RefusalOf({"--config", pipe}), AllOf(HasSubstr(pipe), HasSubstr("no regular file")));
+  EXPECT_THAT(RefusalOf({"--config", "/dev/zero"}), HasSubstr("no regular file"));
+  EXPECT_THAT(RefusalOf({"--config", folder}), HasSubstr(folder));
+}
+
+// One uploader has at most half of the memory for uploads.
 TEST(ReadSettings, TheLargestUploadHasRoom) {
   for (const auto& [upload, memory] :
        {std::pair("67108864", 256), std::pair("268435456", 512), std::pair("1073741824", 2048)}) {

@@ -1,6 +1,7 @@
 // Servers on systems with too few threads. The `pthread_create` of this program fails on request.
 
 #include <dlfcn.h>
+#include <gmock/gmock.h>
 #include <grpcpp/client_context.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -8,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <memory>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -18,6 +20,7 @@
 #include "absl/time/time.h"
 #include "parplan/v1/plan_service.grpc.pb.h"
 #include "planner/find_plan.h"
+#include "server/audit/audit_file.h"
 #include "server/core/observer.h"
 #include "server/core/search_pool.h"
 #include "server/rpc/blocking_pool.h"
@@ -25,6 +28,7 @@
 #include "tests/server/rpc/rpc_harness.h"
 #include "tests/server/rpc/small_world.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/test_folder.h"
 
 namespace parplan {
 namespace {
@@ -75,6 +79,16 @@ TEST(SearchPool, ThrowsWithoutAThreadForAnyWorker) {
     EXPECT_THROW(SearchPool(limits, Observer::Null()), std::system_error) << available;
   }
   threads_left = 1000;
+}
+
+TEST(AuditFile, IsNotOpenedWithoutAThread) {
+  const std::string path = MakeTestFolder() + "/audit.jsonl";
+  threads_left = 0;
+  EXPECT_THAT(AuditFile::Open(path, {}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, testing::HasSubstr("no thread")));
+  threads_left = 1000;
+  // The file is nobody's.
+  EXPECT_OK(AuditFile::Open(path, {}).status());
 }
 
 // Returns whether a server starts if the system has so many threads for its parts. Those of gRPC,

@@ -2,6 +2,7 @@
 
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -73,6 +74,9 @@ TEST_F(CertificateMetricsTest, FollowsTheFileAndKeepsWhatItSaidLast) {
   Write("half of a certifi");
   EXPECT_EQ(metrics->Collect()[0].metric[0].gauge.value, 2000000000.0);
   std::filesystem::remove(path());
+  EXPECT_EQ(metrics->Collect()[0].metric[0].gauge.value, 2000000000.0);
+  // Nobody writes to the pipe.
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
   EXPECT_EQ(metrics->Collect()[0].metric[0].gauge.value, 2000000000.0);
 }
 

@@ -62,6 +62,13 @@ TEST(RunCommandsDeathTest, HelpThatCannotBeWrittenIsAnError) {
   }
 }
 
+TEST(RunCommandsDeathTest, HelpOfACommandHasTheOptionsOfTheProgram) {
+  const auto act = [](const Session&) { return absl::OkStatus(); };
+  EXPECT_EXIT((::dup2(STDERR_FILENO, STDOUT_FILENO), RunAndExit({"--help"}, act)),
+              testing::ExitedWithCode(Code(ExitCode::kOk)),
+              "Options of every command:\n *--format.*\n *--quiet");
+}
+
 TEST(RunCommandsDeathTest, AnErrorThatCannotBeWrittenAsJsonIsReported) {
   const auto fail = [](const Session&) { return absl::NotFoundError("no such plan"); };
   EXPECT_EXIT((FillStandardOutput(), RunAndExit({"--format", "json"}, fail)),

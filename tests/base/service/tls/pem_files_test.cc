@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "base/system/openssl_handles.h"
@@ -88,6 +89,23 @@ TEST_F(PemFilesTest, RefusesAFileWithoutACertificate) {
 TEST_F(PemFilesTest, RefusesADamagedCertificateBehindAWholeOne) {
   const std::string path = File("ca.pem", own_.certificate + kDamaged);
   ExpectRefused(ReadCertificates("tls_ca", path), "tls_ca", path + "` holds a damaged CERTIFICATE");
+}
+
+// gRPC reads them as certificates, and nothing behind one that is damaged.
+TEST_F(PemFilesTest, ATrustedCertificateIsOneToo) {
+  const auto trusted = [](const std::string& pem) {
+    return absl::StrReplaceAll(pem, {{"BEGIN CERTIFICATE", "BEGIN TRUSTED CERTIFICATE"},
+                                     {"END CERTIFICATE", "END TRUSTED CERTIFICATE"}});
+  };
+  const std::string whole = own_.certificate + trusted(other_.certificate);
+  EXPECT_THAT(ReadCertificates("tls_ca", File("ca.pem", whole)), IsOkAndHolds(whole));
+  const std::string path =
+      File("torn.pem", own_.certificate + trusted(kDamaged) + other_.certificate);
+  ExpectRefused(ReadCertificates("tls_ca", path), "tls_ca", path + "` holds a damaged CERTIFICATE");
+  // The first of a chain is the holder's own, whatever it is called.
+  const std::string chain = File("c.pem", trusted(other_.certificate) + own_.certificate);
+  ExpectRefused(ReadTlsKeyPair(chain, File("k.pem", own_.key), kNow), "tls_key",
+                "is not the key of the first certificate");
 }
 
 TEST_F(PemFilesTest, ReadsACertificateWithItsChainAndItsKey) {
