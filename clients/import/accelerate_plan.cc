@@ -271,7 +271,7 @@ class AccelerateReader {
       }
       in_file = *ours == "full";
     }
-    const auto fail = [this, &ours, kFsdp](absl::string_view rule) {
+    const auto fail = [this, &ours](absl::string_view rule) {
       settings_.Fail(ours.has_value() ? "PARPLAN_RECOMPUTE" : kFsdp, rule);
     };
     facts_.strategy.recompute_level =

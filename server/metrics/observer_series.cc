@@ -1,7 +1,6 @@
 #include "server/metrics/observer_series.h"
 
 #include "server/metrics/families.h"
-#include "server/metrics/label.h"
 
 namespace parplan {
 namespace {

@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "server/metrics/cluster_series.h"
 #include "server/metrics/code_counters.h"
+#include "server/metrics/label.h"
 #include "server/metrics/prometheus_observer.h"
 
 namespace parplan {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "server/metrics/label.h"
 #include "server/metrics/observer_series.h"
 
 namespace parplan {
