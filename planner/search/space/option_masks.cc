@@ -292,7 +292,10 @@ std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTab
       if (works && !works(kWorkOfRefusal)) return;
       if (!goes_with_chosen(definition, options[index].strategy)) return;
       chosen[definition] = index;
-      choose(position + 1, SharedPart(options[index].strategy));
+      // A refusal before all have chosen holds whatever the others choose.
+      if (position + 1 == bound.size() || !keeps || keeps(chosen)) {
+        choose(position + 1, SharedPart(options[index].strategy));
+      }
       chosen[definition] = -1;
     };
     if (position == 0) {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "planner/search/space/undominated_items.h"
+
 namespace parplan {
 namespace {
 
@@ -35,13 +37,6 @@ OptionCosts CostsOf(const OptionTable& table, int definition, const StageOption&
           table.Message(definition, option.layout).as_double()};
 }
 
-bool NowhereWorse(const OptionCosts& a, const OptionCosts& b) {
-  for (size_t k = 0; k < a.size(); ++k) {
-    if (a[k] > b[k]) return false;
-  }
-  return true;
-}
-
 // The masks of plans of a single layout, compared with one another.
 class LayoutMasks {
  public:
@@ -58,33 +53,17 @@ class LayoutMasks {
   // `works` has returned false.
   std::vector<OptionLists> Undominated(std::vector<OptionLists> masks,
                                        const WorkCounter& works) const {
-    std::vector<OptionLists> undominated;
-    // Of each of `undominated`.
     std::vector<OptionCosts> least;
-    for (OptionLists& mask : masks) {
-      if (works && !works(kWorkOfComparison * static_cast<int64_t>(undominated.size() + 1))) {
-        return {};
-      }
-      const OptionCosts own = LeastCosts(mask);
-      bool is_dominated = false;
-      for (size_t k = 0; k < undominated.size() && !is_dominated; ++k) {
-        is_dominated = NowhereWorse(least[k], own) && Dominates(undominated[k], mask);
-      }
-      if (is_dominated) continue;
-      size_t kept = 0;
-      for (size_t k = 0; k < undominated.size(); ++k) {
-        if (NowhereWorse(own, least[k]) && Dominates(mask, undominated[k])) continue;
-        if (kept < k) {
-          undominated[kept] = std::move(undominated[k]);
-          least[kept] = least[k];
-        }
-        ++kept;
-      }
-      undominated.resize(kept);
-      least.resize(kept);
-      undominated.push_back(std::move(mask));
-      least.push_back(own);
-    }
+    least.reserve(masks.size());
+    for (const OptionLists& mask : masks) least.push_back(LeastCosts(mask));
+    const std::vector<int> kept = UndominatedItems(
+        least, [&](int a, int b) { return Dominates(masks[a], masks[b]); },
+        [&works](size_t count) {
+          return !works || works(kWorkOfComparison * static_cast<int64_t>(count));
+        });
+    std::vector<OptionLists> undominated;
+    undominated.reserve(kept.size());
+    for (const int index : kept) undominated.push_back(std::move(masks[index]));
     return undominated;
   }
 
@@ -114,7 +93,7 @@ class LayoutMasks {
       const std::vector<OptionCosts>& costs = costs_[definition];
       for (const int i : b[definition]) {
         if (std::none_of(a[definition].begin(), a[definition].end(),
-                         [&](int j) { return NowhereWorse(costs[j], costs[i]); })) {
+                         [&](int j) { return IsNowhereLarger(costs[j], costs[i]); })) {
           return false;
         }
       }

@@ -1,4 +1,4 @@
-// Which masks of options are worth a look where all layers have one layout.
+// Finds the masks of options that are worth a look where all layers have one layout.
 
 #ifndef PARPLAN_PLANNER_SEARCH_SPACE_UNDOMINATED_MASKS_H_
 #define PARPLAN_PLANNER_SEARCH_SPACE_UNDOMINATED_MASKS_H_
