@@ -1,7 +1,6 @@
 // Masks over an option table (`PlanWideMasks` of option_table.h).
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -11,7 +10,9 @@
 
 #include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
+#include "planner/search/space/allowed_options.h"
 #include "planner/search/space/option_table.h"
+#include "planner/search/space/undominated_masks.h"
 
 namespace parplan {
 namespace {
@@ -19,9 +20,6 @@ namespace {
 static_assert(kStrategyFieldCount == 12, "say whether all transformer layers share the new field");
 
 using MaskList = std::vector<OptionMask>;
-
-// The options of a mask, [definition] ascending.
-using OptionLists = std::vector<std::vector<int>>;
 
 OptionMask MaskOf(const OptionTable& table, const OptionLists& lists) {
   OptionMask mask(lists.size());
@@ -38,90 +36,11 @@ bool LeavesNoOption(const OptionMask& mask) {
   });
 }
 
-// The costs of an option in plans that reshard nowhere, including the messages to other stages.
-using OptionCosts = std::array<double, 13>;
-
-OptionCosts CostsOf(const OptionTable& table, int definition, const StageOption& option) {
-  const auto send = [&](bool leaves_node) {
-    return table.Send(definition, option.layout, option.layout, leaves_node).value();
-  };
-  return {option.forward.value(),
-          option.kept.as_double(),
-          option.states.as_double(),
-          option.backward.value(),
-          option.sync.value(),
-          option.transient.as_double(),
-          send(false),
-          send(true),
-          option.step.as_double(),
-          option.bucket.as_double(),
-          static_cast<double>(option.communicator_count),
-          option.states_in_step.as_double(),
-          table.Message(definition, option.layout).as_double()};
-}
-
-bool NowhereWorse(const OptionCosts& a, const OptionCosts& b) {
-  for (size_t k = 0; k < a.size(); ++k) {
-    if (a[k] > b[k]) return false;
-  }
-  return true;
-}
-
-// Operations that comparing two masks, and making one, count as: both look at the options of a few
-// definitions. Rough; a mask of DeepSeek-V3 on 16,384 devices takes 10 us.
-constexpr int64_t kWorkOfComparison = 20;
+// Operations that making a mask counts as: it looks at the options of a few definitions. Rough; a
+// mask of DeepSeek-V3 on 16,384 devices takes 10 us.
 constexpr int64_t kWorkOfMask = 1'000;
-
-// The masks of plans of a single layout, compared with one another.
-class LayoutMasks {
- public:
-  explicit LayoutMasks(const OptionTable& table, size_t definition_count)
-      : costs_(definition_count) {
-    for (size_t definition = 0; definition < definition_count; ++definition) {
-      const int index = static_cast<int>(definition);
-      for (const StageOption& option : table.options(index)) {
-        costs_[definition].push_back(CostsOf(table, index, option));
-      }
-    }
-  }
-
-  // Returns the masks that no other dominates; among equal ones the first. Some are missing once
-  // `works` has returned false.
-  std::vector<OptionLists> Undominated(std::vector<OptionLists> masks,
-                                       const WorkCounter& works) const {
-    std::vector<OptionLists> undominated;
-    for (OptionLists& mask : masks) {
-      if (works && !works(kWorkOfComparison * static_cast<int64_t>(undominated.size() + 1))) {
-        return {};
-      }
-      if (std::any_of(undominated.begin(), undominated.end(),
-                      [&](const OptionLists& other) { return Dominates(other, mask); })) {
-        continue;
-      }
-      std::erase_if(undominated, [&](const OptionLists& other) { return Dominates(mask, other); });
-      undominated.push_back(std::move(mask));
-    }
-    return undominated;
-  }
-
- private:
-  // Returns whether for each option of `b` one of `a` is nowhere worse.
-  bool Dominates(const OptionLists& a, const OptionLists& b) const {
-    for (size_t definition = 0; definition < a.size(); ++definition) {
-      const std::vector<OptionCosts>& costs = costs_[definition];
-      for (const int i : b[definition]) {
-        if (std::none_of(a[definition].begin(), a[definition].end(),
-                         [&](int j) { return NowhereWorse(costs[j], costs[i]); })) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  // [definition][option]
-  std::vector<std::vector<OptionCosts>> costs_;
-};
+// The same for a combination of options that is refused.
+constexpr int64_t kWorkOfRefusal = 20;
 
 // The parts of a strategy in which transformer layers of different definitions agree if all must
 // have one strategy.
@@ -229,13 +148,13 @@ MaskList SplitByChoice(const OptionTable& table, MaskList masks, const WorkCount
     if (works && !works(kWorkOfMask)) return {};
     std::vector<int> choices;
     for (size_t definition = 0; definition < mask.size(); ++definition) {
-      for (size_t index = 0; index < mask[definition].size(); ++index) {
+      ForEachAllowed(mask[definition], [&](int index) {
         const std::optional<int> choice = choice_of_option[definition][index];
-        if (mask[definition][index] && choice.has_value() &&
+        if (choice.has_value() &&
             std::find(choices.begin(), choices.end(), *choice) == choices.end()) {
           choices.push_back(*choice);
         }
-      }
+      });
     }
     if (choices.size() < 2) {
       split.push_back(std::move(mask));
@@ -370,10 +289,13 @@ std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTab
     const std::vector<StageOption>& options = table.options(definition);
     const auto try_option = [&](int index) {
       // A combination that is refused takes a few looks at other definitions.
-      if (works && !works(kWorkOfComparison)) return;
+      if (works && !works(kWorkOfRefusal)) return;
       if (!goes_with_chosen(definition, options[index].strategy)) return;
       chosen[definition] = index;
-      choose(position + 1, SharedPart(options[index].strategy));
+      // A refusal before all have chosen holds whatever the others choose.
+      if (position + 1 == bound.size() || !keeps || keeps(chosen)) {
+        choose(position + 1, SharedPart(options[index].strategy));
+      }
       chosen[definition] = -1;
     };
     if (position == 0) {
@@ -389,7 +311,7 @@ std::vector<OptionMask> RelaxedMasks(const StrategySpace& space, const OptionTab
   const bool has_one_layout =
       !per_layer && !space.dimensions().has(SearchDimension::kEndStrategies);
   if (has_one_layout) {
-    masks = LayoutMasks(table, definitions.size()).Undominated(std::move(masks), works);
+    masks = UndominatedMasks(table, std::move(masks), works);
   }
   MaskList list;
   for (const OptionLists& lists : masks) {

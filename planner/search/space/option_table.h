@@ -205,8 +205,8 @@ class OptionTable {
 using OptionMask = std::vector<std::vector<char>>;
 
 // Returns whether masks with these options of the transformer layers are wanted, so that those of
-// which a bound is known to be too high are not made.
-//
+// which a bound is known to be too high are not made. What is refused while definitions have not
+// decided must be refused whatever they decide.
 //   chosen   [definition] index of the option that all its layers have; -1 if not decided, as for
 //            embeddings and heads, and for all definitions in spaces with `per-layer`
 using MaskFilter = std::function<bool(absl::Span<const int> chosen)>;

@@ -6,6 +6,7 @@
 #include "planner/model/in_flight.h"
 #include "planner/planners/exact/interleaved/interleaved_plan.h"
 #include "planner/search/base/search_numbers.h"
+#include "planner/search/space/allowed_options.h"
 
 namespace parplan {
 
@@ -32,8 +33,7 @@ MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& 
     double forward = kInfinity;
     double forward_backward = kInfinity;
     double sync = kInfinity;
-    for (int index = 0; index < static_cast<int>(options.size()); ++index) {
-      if (!mask[definition][index]) continue;
+    ForEachAllowed(mask[definition], [&](int index) {
       allowed.push_back(index);
       forward = std::min(forward, options[index].forward.value());
       forward_backward =
@@ -45,7 +45,7 @@ MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& 
       states = std::min(states, options[index].states);
       kept = std::min(kept, options[index].kept);
       transient = std::min(transient, options[index].transient);
-    }
+    });
     if (allowed.empty()) masked.usable = false;
     masked.least.forward[definition] = forward;
     masked.least.forward_backward[definition] = forward_backward;

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "planner/search/base/search_numbers.h"
+#include "planner/search/space/allowed_options.h"
 
 namespace parplan {
 namespace {
@@ -40,12 +41,16 @@ LayerMenus::LayerMenus(const PipelineSetting& setting, const OptionMask& mask, S
     if (!meter.Work(kWorkOfOption * static_cast<int64_t>(options.size()))) return;
     all.clear();
     for (const bool only : {true, false}) {
-      for (size_t k = 0; k < options.size(); ++k) {
-        if (!mask.empty() && !mask[definition][k]) continue;
-        if (only && layout >= 0 && options[k].layout != layout) continue;
-        all.push_back(ItemOf(options[k], static_cast<int>(k)));
+      const auto take = [&](int k) {
+        if (only && layout >= 0 && options[k].layout != layout) return;
+        all.push_back(ItemOf(options[k], k));
         least_transients_[definition] =
             std::min(least_transients_[definition], options[k].transient.as_double());
+      };
+      if (mask.empty()) {
+        for (int k = 0; k < static_cast<int>(options.size()); ++k) take(k);
+      } else {
+        ForEachAllowed(mask[definition], take);
       }
       if (!all.empty()) break;
     }

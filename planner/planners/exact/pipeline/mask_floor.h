@@ -31,7 +31,7 @@ class MaskFloor {
   MaskFilter Filter() {
     return [this](absl::Span<const int> chosen) { return Keeps(chosen); };
   }
-  // Returns whether the filter has dropped options for their time that would have fitted. If so,
+  // Returns whether the filter has dropped options for their time that may have fitted. If so,
   // the plans that are left out take at least the cutoff.
   bool dropped_slow() const { return dropped_slow_; }
 

@@ -11,6 +11,7 @@
 #include "planner/planners/exact/pipeline/plan_assembly.h"
 #include "planner/planners/exact/pipeline/priced_search.h"
 #include "planner/search/base/search_numbers.h"
+#include "planner/search/space/allowed_options.h"
 #include "planner/search/space/layout_classes.h"
 
 namespace parplan {
@@ -126,8 +127,18 @@ class CandidatePlans {
   // parts.
   std::vector<OptionMask> PartsOfOneLayout(const OptionMask& mask, bool frees_ends) const {
     std::vector<OptionMask> parts;
+    std::vector<char> is_there(setting_.table().layout_count(), 0);
+    for (size_t definition = 0; definition < mask.size(); ++definition) {
+      if (frees_ends && !IsTransformerDefinition(setting_, definition)) continue;
+      const std::vector<StageOption>& options =
+          setting_.table().options(static_cast<int>(definition));
+      ForEachAllowed(mask[definition], [&](int k) { is_there[options[k].layout] = 1; });
+    }
+    bool has_whole = false;
     for (int layout = 0; layout < setting_.table().layout_count(); ++layout) {
       if (!LeavesTableThere(mask, layout)) continue;
+      if (!is_there[layout] && has_whole) continue;
+      has_whole |= !is_there[layout];
       OptionMask part = OfOneLayout(setting_, mask, layout, frees_ends);
       if (std::find(parts.begin(), parts.end(), part) == parts.end()) {
         parts.push_back(std::move(part));

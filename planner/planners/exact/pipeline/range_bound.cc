@@ -4,6 +4,7 @@
 
 #include "planner/planners/exact/pipeline/price_counts.h"
 #include "planner/search/base/search_numbers.h"
+#include "planner/search/space/allowed_options.h"
 
 namespace parplan {
 namespace {
@@ -22,8 +23,10 @@ RangeBounds::RangeBounds(const PipelineSetting& setting, const OptionMask& allow
       definition_count_(static_cast<int>(setting.problem().model().layer_definitions().size())) {
   for (int definition = 0; definition < definition_count_; ++definition) {
     const auto option_count = static_cast<int>(setting.table().options(definition).size());
-    for (int k = 0; k < option_count; ++k) {
-      if (allowed.empty() || allowed[definition][k]) allowed_[definition].push_back(k);
+    if (allowed.empty()) {
+      for (int k = 0; k < option_count; ++k) allowed_[definition].push_back(k);
+    } else {
+      ForEachAllowed(allowed[definition], [&](int k) { allowed_[definition].push_back(k); });
     }
   }
   for (int i = 0; i < setting.depth(); ++i) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "planner/search/space/allowed_options.h"
+
 namespace parplan {
 namespace {
 
@@ -17,9 +19,13 @@ std::vector<double> LeastForwardBackward(const PipelineSetting& setting,
     if (least >= 0.0) continue;
     least = std::numeric_limits<double>::infinity();
     const std::vector<StageOption>& options = setting.table().options(run.definition_index);
-    for (size_t k = 0; k < options.size(); ++k) {
-      if (!allowed.empty() && !allowed[run.definition_index][k]) continue;
-      least = std::min(least, (options[k].forward + options[k].backward).value());
+    const auto take = [&least](const StageOption& option) {
+      least = std::min(least, (option.forward + option.backward).value());
+    };
+    if (allowed.empty()) {
+      std::for_each(options.begin(), options.end(), take);
+    } else {
+      ForEachAllowed(allowed[run.definition_index], [&](int k) { take(options[k]); });
     }
     if (!std::isfinite(least)) least = 0.0;
   }

@@ -20,6 +20,7 @@
 #include "planner/planners/exact/interleaved/interleaved_rounding.h"
 #include "planner/planners/exact/interleaved/interleaved_search.h"
 #include "planner/planners/exact/pipeline/layer_menus.h"
+#include "planner/planners/exact/pipeline/mask_floor.h"
 #include "planner/planners/exact/pipeline/pipeline_setting.h"
 #include "planner/search/base/search_numbers.h"
 #include "tests/support/estimated_problem.h"
@@ -144,7 +145,7 @@ TEST(LayerMenus, HaveTheOptionsThatNoOtherDominates) {
 }
 
 // Layers of six kinds, small ones first, on 64 devices.
-PlanningProblem ManyKinds() {
+PlanningProblem ManyKinds(DimensionSet dimensions = DimensionSet::All()) {
   std::vector<LayerDefinition> definitions;
   std::vector<ModelLayerRun> runs;
   const auto add = [&](LayerDefinition raw, int layer_count) {
@@ -175,7 +176,56 @@ PlanningProblem ManyKinds() {
           "kinds", std::move(definitions), std::move(runs), Precision::kBf16, Optimizer::kAdam)),
       std::make_shared<const Topology>(
           *Topology::Create("kinds", {group}, {{"node", 8}, {"network", 64}})),
-      std::move(knowledge), 512, {.allow_estimates = true});
+      std::move(knowledge), 512, {.dimensions = dimensions, .allow_estimates = true});
+}
+
+// The masks that a floor keeps are those that it keeps if it is asked only once all transformer
+// layers have chosen: what it refuses before, it refuses whatever they choose.
+TEST(MaskFloor, RefusesEarlyWhatItRefusesInTheEnd) {
+  const PlanningProblem problem =
+      ManyKinds(DimensionSet::All().Without(SearchDimension::kPerLayer));
+  const absl::StatusOr<CostModel> costs = CostModel::Create(problem);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  const StrategySpace space(problem, *costs);
+  const std::vector<LayerDefinition>& definitions = problem.model().layer_definitions();
+  const PipelineCandidate candidate = {512, 32, 8, Schedule::kOneForwardOneBackward};
+  const OptionTable table(problem, *costs, space, 8, 16);
+  int refused_early_count = 0;
+  int fewer_count = 0;
+  for (const int share_of_memory : {1, 2, 8}) {
+    const PipelineSetting setting(space, *costs, table, candidate,
+                                  Bytes::Of(problem.usable_memory().count() / share_of_memory));
+    for (const bool interleaves : {false, true}) {
+      const size_t all_count = PlanWideMasks(space, table).size();
+      for (const double cutoff : {1e9, 20.0, 12.0, 9.0, 6.0}) {
+        MaskFloor floor(setting, interleaves, cutoff);
+        MaskFloor late_floor(setting, interleaves, cutoff);
+        const MaskFilter keeps = floor.Filter();
+        const MaskFilter late_keeps = late_floor.Filter();
+        const auto is_decided = [&](absl::Span<const int> chosen) {
+          for (size_t definition = 0; definition < definitions.size(); ++definition) {
+            if (IsTransformer(definitions[definition].kind) && chosen[definition] < 0) return false;
+          }
+          return true;
+        };
+        const auto asks = [&](absl::Span<const int> chosen) {
+          const bool is_kept = keeps(chosen);
+          if (!is_kept && !is_decided(chosen)) ++refused_early_count;
+          return is_kept;
+        };
+        const auto asks_late = [&](absl::Span<const int> chosen) {
+          return !is_decided(chosen) || late_keeps(chosen);
+        };
+        const std::vector<OptionMask> masks = PlanWideMasks(space, table, asks);
+        EXPECT_EQ(masks, PlanWideMasks(space, table, asks_late));
+        // Early refusals for time may stand for late ones for memory, never the other way round.
+        EXPECT_TRUE(floor.dropped_slow() || !late_floor.dropped_slow());
+        if (masks.size() < all_count) ++fewer_count;
+      }
+    }
+  }
+  EXPECT_GE(refused_early_count, 100);
+  EXPECT_GE(fewer_count, 5);
 }
 
 // Few micro-batches a stage, where a partition that is not even would win by much in a bound of
