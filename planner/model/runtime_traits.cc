@@ -59,6 +59,9 @@ RuntimeTraits MegatronDeepSpeed() {
   traits.gradient_bytes = 2;
   traits.gradient_message_bytes = 2;
   traits.keep_stage_outputs = true;
+  // TrainSchedule.steps (runtime/pipe/schedule.py) receives an activation, then sends a gradient;
+  // the stage before sends the one, then receives the other.
+  traits.serial_pipeline_messages = true;
   traits.all_reduces_sharded_gradients = true;
   traits.flatten_gradient_buckets = true;
   // 5e8 elements (reduce_bucket_size and MEMORY_OPT_ALLREDUCE_SIZE).
@@ -229,6 +232,7 @@ RuntimeTraits DeepSpeed() {
   // Its pipeline engine.
   traits.keep_stage_outputs = true;
   traits.blocking_pipeline_messages = true;
+  traits.serial_pipeline_messages = true;
   return traits;
 }
 

@@ -205,6 +205,10 @@ struct RuntimeTraits {
   // A stage waits until its messages have arrived before it continues, so pipeline messages do not
   // overlap computation.
   bool blocking_pipeline_messages = false;
+  // If two stages have messages for each other, the gradient begins its way when the activation has
+  // arrived. Otherwise both travel at the same time. Only with
+  // `blocking_pipeline_messages`.
+  bool serial_pipeline_messages = false;
   // Kernels are launched one by one from the host, not by CUDA graphs.
   bool eager = true;
   // The host waits for every kernel (CUDA_LAUNCH_BLOCKING=1).
