@@ -181,7 +181,8 @@ RuntimeTraits MegatronBridge() {
 // DistributedDataParallel reduces the buffer in buckets of 25 MiB (`ddp_bucket_cap_mb`) during the
 // last pass; with ZeRO-1 there is none (`make_ddp` in trainer.py), and one all-reduce of the whole
 // buffer follows that pass (`sync_gradients_across_dp` with `reduce_scatter=False`). ZeRO-1 gathers
-// parameters behind its step. Its engine of stages waits for messages
+// parameters behind its step, and `all_gather_coalesced` (distributed.py) copies each rank's part
+// of each to its place. Its engine of stages waits for messages
 // (parallel/pipeline_parallel/engine.py).
 RuntimeTraits Nanotron() {
   RuntimeTraits traits = MegatronCore();
@@ -206,6 +207,7 @@ RuntimeTraits Nanotron() {
   traits.sums_sharded_states_at_end = true;
   traits.gradient_bucket = Bytes::Of(int64_t{25} << 20);
   traits.gathers_parameters_in_step = true;
+  traits.copies_gathered_parts = true;
   traits.blocking_pipeline_messages = true;
   traits.pad_vocabulary = false;
   return traits;

@@ -140,6 +140,9 @@ struct RuntimeTraits {
   // If optimizer states are sharded and parameters are not, the updated parameters are gathered at
   // the end of the optimizer's step, without overlap.
   bool gathers_parameters_in_step = false;
+  // Behind such a gather the host copies the part of every rank of every parameter, each in a
+  // launch of its own, and launches these copies while the gather is on its way. Only with `eager`.
+  bool copies_gathered_parts = false;
   // Sharded parameters are fetched one layer ahead.
   bool overlap_parameter_gather = true;
   // Sharded parameters are also fetched for the backward pass of the embedding, which does not read
