@@ -58,7 +58,8 @@ StepTerms StepTermsOf(const CostModel& costs, const Plan& plan, const Prediction
   const PipelineRules rules = {.schedule = plan.schedule,
                                .virtual_stage_count = plan.virtual_stage_count,
                                .micro_batch_group_size = plan.micro_batch_group_size,
-                               .blocking_messages = costs.runtime().blocking_pipeline_messages};
+                               .blocking_messages = costs.runtime().blocking_pipeline_messages,
+                               .serial_messages = costs.runtime().serial_pipeline_messages};
   const auto step = [&] { return StepTime(rules, times, plan.micro_batch_count); };
   const size_t depth = prediction.stages.size();
   for (size_t i = 0; i < times.size(); ++i) {

@@ -17,9 +17,9 @@ namespace parplan::report {
 // Draws which stage works on which micro-batch when: one row per stage or, with several virtual
 // stages per device, per group of devices that share them. A prediction has only the sums of the
 // virtual stages, so these are drawn equally long. Of a step with too many passes only the
-// beginning is drawn, and the text below it says so. `blocking_messages`: see `PipelineRules`.
-std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
-                             bool blocking_messages);
+// beginning is drawn, and the text below it says so. The flags: see `PipelineRules`.
+std::string PipelineTimeline(const Plan& plan, const Prediction& prediction, bool blocking_messages,
+                             bool serial_messages = false);
 
 // Draws the memory of one device of each stage by item, and its usable memory.
 std::string MemoryBars(const Prediction& prediction);

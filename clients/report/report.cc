@@ -206,8 +206,9 @@ std::string RenderReport(const ReportInput& input) {
       Section("One step",
               "A row is a stage, time runs to the right. Hold the pointer over a piece for its "
               "times.",
-              report::PipelineTimeline(plan, prediction, input.blocking_messages) + rows_left_out +
-                  report::StageTable(plan, prediction)),
+              report::PipelineTimeline(plan, prediction, input.blocking_messages,
+                                       input.serial_messages) +
+                  rows_left_out + report::StageTable(plan, prediction)),
       Section("Memory of one device",
               "At its fullest, in each stage; the line is what a device "
               "may hold.",

@@ -56,8 +56,10 @@ struct ReportInput {
   Prediction prediction;
   SearchSummary search;
   // Whether messages between stages block the devices of the runtime
-  // (`RuntimeTraits::blocking_pipeline_messages`), for the timeline.
+  // (`RuntimeTraits::blocking_pipeline_messages`), and come one after the other
+  // (`serial_pipeline_messages`), for the timeline.
   bool blocking_messages = false;
+  bool serial_messages = false;
   // One name per layer of the model, first to last; may be shorter than the model.
   std::vector<std::string> layer_names;
   // May be empty.

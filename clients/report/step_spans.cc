@@ -24,7 +24,7 @@ int ReceiverOf(const PipelineEvent& pass, int stage_count) {
 }  // namespace
 
 absl::StatusOr<std::vector<StepSpan>> PredictedSpans(const Plan& plan, const Prediction& prediction,
-                                                     bool blocking_messages) {
+                                                     bool blocking_messages, bool serial_messages) {
   const std::vector<StageTimes> times = VirtualStageTimes(plan, prediction);
   const int stage_count = static_cast<int>(times.size());
   const int place_count = static_cast<int>(prediction.stages.size());
@@ -36,7 +36,8 @@ absl::StatusOr<std::vector<StepSpan>> PredictedSpans(const Plan& plan, const Pre
   const PipelineRules rules = {.schedule = plan.schedule,
                                .virtual_stage_count = plan.virtual_stage_count,
                                .micro_batch_group_size = plan.micro_batch_group_size,
-                               .blocking_messages = blocking_messages};
+                               .blocking_messages = blocking_messages,
+                               .serial_messages = serial_messages};
   std::vector<StepSpan> passes;
   std::vector<StepSpan> messages;
   std::vector<Seconds> last_end(place_count);

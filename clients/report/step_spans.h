@@ -48,8 +48,8 @@ inline constexpr int64_t kMaxTracedPasses = 1'000'000;
 // messages by theirs. Gradients and an optimizer that take no time are left out; passes and
 // messages that take none are listed. The whole step is the last span, at place 0. Messages are
 // listed, at the place of their sender, unless there is one place or they block devices
-// (`blocking_messages`, see `PipelineRules`): then the gaps between passes are the exchanges.
-// INVALID_ARGUMENT (SPEC_INVALID) naming `micro_batch_count` if there are more than
+// (`blocking_messages`; for both see `PipelineRules`): then the gaps between passes are the
+// exchanges. INVALID_ARGUMENT (SPEC_INVALID) naming `micro_batch_count` if there are more than
 // `kMaxTracedPasses` passes.
 //
 // With virtual stages the passes of a device are drawn equally long, because a prediction has only
@@ -57,7 +57,8 @@ inline constexpr int64_t kMaxTracedPasses = 1'000'000;
 // prediction has an entry for each stage or, with virtual stages, for each device in a row
 // (`VirtualStageTimes`, stage_times.h).
 absl::StatusOr<std::vector<StepSpan>> PredictedSpans(const Plan& plan, const Prediction& prediction,
-                                                     bool blocking_messages);
+                                                     bool blocking_messages,
+                                                     bool serial_messages = false);
 
 }  // namespace parplan::report
 

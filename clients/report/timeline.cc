@@ -161,8 +161,8 @@ bool DrawGradientSync(const Excerpt& excerpt, const Prediction& prediction, int 
 
 }  // namespace
 
-std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
-                             bool blocking_messages) {
+std::string PipelineTimeline(const Plan& plan, const Prediction& prediction, bool blocking_messages,
+                             bool serial_messages) {
   const std::vector<StageTimes> times = VirtualStageTimes(plan, prediction);
   const int stage_count = static_cast<int>(times.size());
   const int device_count = static_cast<int>(prediction.stages.size());
@@ -170,7 +170,8 @@ std::string PipelineTimeline(const Plan& plan, const Prediction& prediction,
   const PipelineRules rules = {.schedule = plan.schedule,
                                .virtual_stage_count = plan.virtual_stage_count,
                                .micro_batch_group_size = plan.micro_batch_group_size,
-                               .blocking_messages = blocking_messages};
+                               .blocking_messages = blocking_messages,
+                               .serial_messages = serial_messages};
   const Excerpt excerpt = ExcerptOf(plan, prediction, rules, times, row_count);
   Chart chart("Pipeline timeline of one step", row_count, /*banner=*/false);
   for (int row = 0; row < row_count; ++row) {

@@ -258,6 +258,7 @@ absl::Status CheckPlan(const PlanningProblem& problem, const CostModel& costs, c
   pipeline.virtual_stage_count = plan.virtual_stage_count;
   pipeline.micro_batch_group_size = plan.micro_batch_group_size;
   pipeline.blocking_messages = costs.runtime().blocking_pipeline_messages;
+  pipeline.serial_messages = costs.runtime().serial_pipeline_messages;
   pipeline.stages = std::move(simulated);
   const Seconds step = SimulateStep(pipeline, plan.micro_batch_count) + costs.step_overhead();
   for (int index = 0; index < stage_count; ++index) {

@@ -211,6 +211,7 @@ class Simulation {
         device_count_(static_cast<int>(pipeline.stages.size()) / pipeline.virtual_stage_count),
         micro_batch_count_(micro_batch_count),
         devices_(device_count_),
+        link_free_(device_count_),
         stages_(pipeline.stages.size()) {
     for (int device = 0; device < device_count_; ++device) {
       programs_.emplace_back(pipeline, device_count_, device, micro_batch_count);
@@ -310,7 +311,15 @@ class Simulation {
     side[direction] = receiver.micro_batch;
     if (stage.offered[direction] == -1 || stage.awaited[direction] == -1) return;
     PARPLAN_CHECK(stage.offered[direction] == stage.awaited[direction]);
-    events_.push({now + MessageTime(receiver), true, receiver});
+    Seconds begin = now;
+    if (pipeline_.serial_messages && pipeline_.virtual_stage_count == 1) {
+      // The link from a device to the next takes one message at a time, in either direction.
+      Seconds& free = link_free_[receiver.direction == Direction::kForward ? receiver.stage - 1
+                                                                           : receiver.stage];
+      begin = std::max(begin, free);
+      free = begin + MessageTime(receiver);
+    }
+    events_.push({begin + MessageTime(receiver), true, receiver});
   }
 
   void FinishPass(const Event& event) {
@@ -371,6 +380,8 @@ class Simulation {
   const int device_count_;
   const int64_t micro_batch_count_;
   std::vector<DeviceState> devices_;
+  // [device], the end of the last message between the device and the next one.
+  std::vector<Seconds> link_free_;
   std::vector<StageState> stages_;
   std::vector<Program> programs_;
   std::priority_queue<Event, std::vector<Event>, Later> events_;

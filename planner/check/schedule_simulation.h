@@ -34,6 +34,7 @@ struct SimulatedPipeline {
   // stage on each device.
   int64_t micro_batch_group_size = 0;
   bool blocking_messages = false;
+  bool serial_messages = false;
   bool early_gradient_sync = false;
   std::vector<SimulatedStage> stages;
 };

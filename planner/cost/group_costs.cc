@@ -6,6 +6,7 @@
 #include "planner/cost/layer_pricing.h"
 #include "planner/cost/optimizer_step.h"
 #include "planner/cost/same_rows.h"
+#include "planner/model/layer_matrices.h"
 #include "planner/model/layer_precision.h"
 #include "planner/model/strategy_fields.h"
 
@@ -198,6 +199,17 @@ Seconds GroupCosts::QuantisationTime(const LayerFootprint& footprint, ShardingLe
                   QuantisedCopyCount(precision_, &*device_) * quantisation->operand_bytes);
   return Seconds::Of(
       bytes / (device_->memory_bytes_per_second * coefficients_[Coefficient::kMemoryEfficiency]));
+}
+
+Seconds GroupCosts::PartCopyTime(const LayerDefinition& definition, ShardingLevel level,
+                                 int replica_count) const {
+  const bool gathers = runtime_.gathers_parameters_in_step && level != ShardingLevel::kNone &&
+                       level != ShardingLevel::kParameters && replica_count > 1;
+  if (!gathers || !runtime_.copies_gathered_parts || !runtime_.eager || !device_.has_value()) {
+    return Seconds();
+  }
+  return Seconds::Of(ParameterTensorCount(definition) * replica_count *
+                     coefficients_[Coefficient::kLaunchInterval]);
 }
 
 Seconds GroupCosts::ShardedGradientTime(int64_t parameter_count, int replica_count) const {

@@ -142,10 +142,13 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, const Recomputation& reco
   cost.gradient_sync +=
       traffic.TimeOf(traffic.PartialGradientCollectives(layer_.definition(), strategy_));
   const int replicas = strategy_.data_parallel_degree * strategy_.context_parallel_degree;
-  cost.optimizer_step = costs_.OptimizerTime(footprint.parameter_count, sharding, replicas) +
-                        costs_.OptimizerTime(footprint.expert_parameter_count, sharding,
-                                             strategy_.expert_replica_count()) +
-                        costs_.QuantisationTime(footprint, sharding, strategy_);
+  cost.optimizer_step =
+      costs_.OptimizerTime(footprint.parameter_count, sharding, replicas) +
+      costs_.OptimizerTime(footprint.expert_parameter_count, sharding,
+                           strategy_.expert_replica_count()) +
+      costs_.QuantisationTime(footprint, sharding, strategy_) +
+      std::max(Seconds(), costs_.PartCopyTime(layer_.definition(), sharding, replicas) -
+                              DataParallelOf(sharding).forward);
   if (sharding >= ShardingLevel::kGradients && replicas > 1) {
     const Seconds work = costs_.ShardedGradientTime(
         footprint.parameter_count + footprint.expert_parameter_count, replicas);

@@ -44,6 +44,7 @@ class Player {
  public:
   Player(const PipelineRules& rules, absl::Span<const StageTimes> stages, int64_t micro_batch_count)
       : blocking_(rules.blocking_messages),
+        serial_(rules.serial_messages && rules.virtual_stage_count == 1),
         stages_(stages),
         micro_batches_(micro_batch_count),
         devices_(static_cast<int>(stages.size()) / rules.virtual_stage_count),
@@ -91,7 +92,7 @@ class Player {
   }
 
   // Sends what `pass` made, done at `now`, to the stage after or before. `slowest[r]` is the
-  // longest message at the end of the tick between device r and the next.
+  // longest message at the end of the tick between device r and the next, or the sum of both.
   void Send(const PipelinePass& pass, int device, Seconds now, std::vector<Seconds>& slowest) {
     if (devices_ == 1) return;
     const int from = pass.stage_index;
@@ -99,7 +100,8 @@ class Player {
     if (to < 0 || to >= static_cast<int>(stages_.size())) return;
     const Seconds duration = stages_[std::min(from, to)].send;
     const int link = pass.is_backward() ? (device + devices_ - 1) % devices_ : device;
-    slowest[link] = std::max(slowest[link], duration);
+    slowest[link] = serial_ && slowest[link] != kNoMessage ? slowest[link] + duration
+                                                           : std::max(slowest[link], duration);
     if (blocking_) return;
     (pass.is_backward() ? backward_arrival_ : forward_arrival_)[Slot(to, pass.micro_batch)] =
         now + duration;
@@ -116,6 +118,7 @@ class Player {
   }
 
   const bool blocking_;
+  const bool serial_;
   const absl::Span<const StageTimes> stages_;
   const int64_t micro_batches_;
   const int devices_;

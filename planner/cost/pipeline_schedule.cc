@@ -127,8 +127,9 @@ void ScheduleEvaluator::RunOneForwardOneBackward(int64_t micro_batch_count) {
 
 // The ticks are the same. At the end of each, a stage that went forward and the next one, which
 // went backward, exchange their messages.
-void ScheduleEvaluator::RunBlockingOneForwardOneBackward(int64_t micro_batch_count) {
+void ScheduleEvaluator::RunBlockingOneForwardOneBackward(bool serial, int64_t micro_batch_count) {
   const int64_t stages = device_count_;
+  const double both = serial ? 2.0 : 1.0;
   double* const free = free_.data();
   const auto run = [=, this](int64_t tick) {
     const int64_t back = tick - 2 * stages + 1;
@@ -143,7 +144,8 @@ void ScheduleEvaluator::RunBlockingOneForwardOneBackward(int64_t micro_batch_cou
       const bool is_backward = goes_backward(r + 1);
       if (is_backward) free[r + 1] += backward_[r + 1];
       if (is_forward || is_backward) {
-        free[r] = free[r + 1] = std::max(free[r], free[r + 1]) + send_after_[r];
+        const double messages = is_forward && is_backward ? both : 1.0;
+        free[r] = free[r + 1] = std::max(free[r], free[r + 1]) + messages * send_after_[r];
       }
     }
   };
@@ -217,7 +219,7 @@ Seconds ScheduleEvaluator::StepTime(const PipelineRules& rules, absl::Span<const
       RunInterleaved<false, false>(chunks, group, micro_batch_count);
     }
   } else if (rules.blocking_messages) {
-    RunBlockingOneForwardOneBackward(micro_batch_count);
+    RunBlockingOneForwardOneBackward(rules.serial_messages, micro_batch_count);
   } else {
     RunOneForwardOneBackward(micro_batch_count);
   }

@@ -51,6 +51,10 @@ struct PipelineRules {
   // one after a forward pass and with the previous one after a backward pass; interleaved, with
   // both after each pair of passes.
   bool blocking_messages = false;
+  // Only matters with blocking messages and one stage on each device. If on, the gradient of an
+  // exchange leaves when its activation has arrived, as in DeepSpeed's instructions
+  // (TrainSchedule).
+  bool serial_messages = false;
   // Only matters if a device has several stages. If off, their gradients are synchronised one
   // after the other behind the device's last pass. If on, each synchronisation starts at its
   // stage's own last backward pass, while the device goes on working, one at a time.
@@ -84,7 +88,7 @@ class ScheduleEvaluator {
   void RunGpipe(int64_t micro_batch_count);
   void RunBlockingFlow(int64_t micro_batch_count, bool is_backward);
   void RunOneForwardOneBackward(int64_t micro_batch_count);
-  void RunBlockingOneForwardOneBackward(int64_t micro_batch_count);
+  void RunBlockingOneForwardOneBackward(bool serial, int64_t micro_batch_count);
   template <bool kBlocking, bool kLargerGroups>
   void RunInterleaved(int virtual_stage_count, int64_t group_size, int64_t micro_batch_count);
 

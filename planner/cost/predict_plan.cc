@@ -276,7 +276,8 @@ Seconds PlanEvaluator::Run(const Plan& plan) {
   const PipelineRules rules = {.schedule = plan.schedule,
                                .virtual_stage_count = plan.virtual_stage_count,
                                .micro_batch_group_size = plan.micro_batch_group_size,
-                               .blocking_messages = costs_.runtime().blocking_pipeline_messages};
+                               .blocking_messages = costs_.runtime().blocking_pipeline_messages,
+                               .serial_messages = costs_.runtime().serial_pipeline_messages};
   return schedule_.StepTime(rules, times_, plan.micro_batch_count) + costs_.step_overhead();
 }
 

@@ -38,6 +38,38 @@ int NormCount(const LayerDefinition& layer) {
   return mixers + (layer.has_feed_forward() ? 1 : 0);
 }
 
+int ParameterTensorCount(const LayerDefinition& layer) {
+  switch (layer.kind) {
+    case LayerKind::kEmbedding:
+    case LayerKind::kPatchEmbedding:
+      return 1;
+    case LayerKind::kHead:
+      // The norm before the table, if it has one of its own.
+      return layer.tied_embedding ? 1 : 2;
+    case LayerKind::kOpaque:
+      return 0;
+    default:
+      break;
+  }
+  int count = NormCount(layer) + 2 * AttentionBlockCount(layer.kind);
+  if (layer.latent_attention.has_value()) {
+    // Keys and values come from a map down with a norm and a map up; so may queries.
+    count += layer.latent_attention->query_rank > 0 ? 5 : 3;
+  }
+  if (layer.kind == LayerKind::kStateSpace) {
+    // Both projections, convolution, time step, decay, skip and norm (Mamba-2).
+    count += 7;
+  }
+  if (layer.has_experts()) {
+    count += 3 + (layer.shared_expert_feed_forward_size > 0 ? 2 : 0) +
+             (layer.expert_latent_size > 0 ? 2 : 0);
+  } else if (layer.has_feed_forward()) {
+    count += 2;
+  }
+  // The map of the pair, and three norms.
+  return count + (layer.prediction_depth > 0 ? 4 : 0);
+}
+
 double ProjectedWidth(const StateSpace& space) {
   const double inner = 2.0 * space.inner_size;
   if (space.kind == StateSpaceKind::kSelective) return inner;

@@ -41,6 +41,11 @@ int AttentionBlockCount(LayerKind kind);
 // Returns the number of norms in front of the parts of a layer, each `hidden_size` wide.
 int NormCount(const LayerDefinition& layer);
 
+// Returns the number of parameter tensors of a layer as training programs hold them, biases left
+// out: queries, keys and values are one matrix, and so are gate and up, and a matrix of all experts
+// of a rank. 0 for opaque layers.
+int ParameterTensorCount(const LayerDefinition& layer);
+
 // Returns the elements of the parts before the feed-forward part: all attention blocks, or the
 // state space. 0 for layers with neither.
 //

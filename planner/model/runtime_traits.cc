@@ -59,6 +59,9 @@ RuntimeTraits MegatronDeepSpeed() {
   traits.gradient_bytes = 2;
   traits.gradient_message_bytes = 2;
   traits.keep_stage_outputs = true;
+  // TrainSchedule.steps (runtime/pipe/schedule.py) receives an activation, then sends a gradient;
+  // the stage before sends the one, then receives the other.
+  traits.serial_pipeline_messages = true;
   traits.all_reduces_sharded_gradients = true;
   traits.flatten_gradient_buckets = true;
   // 5e8 elements (reduce_bucket_size and MEMORY_OPT_ALLREDUCE_SIZE).
@@ -178,7 +181,8 @@ RuntimeTraits MegatronBridge() {
 // DistributedDataParallel reduces the buffer in buckets of 25 MiB (`ddp_bucket_cap_mb`) during the
 // last pass; with ZeRO-1 there is none (`make_ddp` in trainer.py), and one all-reduce of the whole
 // buffer follows that pass (`sync_gradients_across_dp` with `reduce_scatter=False`). ZeRO-1 gathers
-// parameters behind its step. Its engine of stages waits for messages
+// parameters behind its step, and `all_gather_coalesced` (distributed.py) copies each rank's part
+// of each to its place. Its engine of stages waits for messages
 // (parallel/pipeline_parallel/engine.py).
 RuntimeTraits Nanotron() {
   RuntimeTraits traits = MegatronCore();
@@ -203,6 +207,7 @@ RuntimeTraits Nanotron() {
   traits.sums_sharded_states_at_end = true;
   traits.gradient_bucket = Bytes::Of(int64_t{25} << 20);
   traits.gathers_parameters_in_step = true;
+  traits.copies_gathered_parts = true;
   traits.blocking_pipeline_messages = true;
   traits.pad_vocabulary = false;
   return traits;
@@ -229,6 +234,7 @@ RuntimeTraits DeepSpeed() {
   // Its pipeline engine.
   traits.keep_stage_outputs = true;
   traits.blocking_pipeline_messages = true;
+  traits.serial_pipeline_messages = true;
   return traits;
 }
 

@@ -140,6 +140,9 @@ struct RuntimeTraits {
   // If optimizer states are sharded and parameters are not, the updated parameters are gathered at
   // the end of the optimizer's step, without overlap.
   bool gathers_parameters_in_step = false;
+  // Behind such a gather the host copies the part of every rank of every parameter, each in a
+  // launch of its own, and launches these copies while the gather is on its way. Only with `eager`.
+  bool copies_gathered_parts = false;
   // Sharded parameters are fetched one layer ahead.
   bool overlap_parameter_gather = true;
   // Sharded parameters are also fetched for the backward pass of the embedding, which does not read
@@ -205,6 +208,10 @@ struct RuntimeTraits {
   // A stage waits until its messages have arrived before it continues, so pipeline messages do not
   // overlap computation.
   bool blocking_pipeline_messages = false;
+  // If two stages have messages for each other, the gradient begins its way when the activation has
+  // arrived. Otherwise both travel at the same time. Only with
+  // `blocking_pipeline_messages`.
+  bool serial_pipeline_messages = false;
   // Kernels are launched one by one from the host, not by CUDA graphs.
   bool eager = true;
   // The host waits for every kernel (CUDA_LAUNCH_BLOCKING=1).

@@ -101,7 +101,8 @@ class StageCombiner {
       : problem_(problem), costs_(costs), shape_(shape) {
     rules_ = {.schedule = shape.schedule,
               .virtual_stage_count = 1,
-              .blocking_messages = costs.runtime().blocking_pipeline_messages};
+              .blocking_messages = costs.runtime().blocking_pipeline_messages,
+              .serial_messages = costs.runtime().serial_pipeline_messages};
   }
 
   // Plans faster a step than `best` replace it.

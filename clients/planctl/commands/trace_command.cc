@@ -110,8 +110,9 @@ absl::Status Trace(const Session& session, const TraceFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanView view, ReadView(flags.plan_path));
   const RuntimeTraits* const runtime = FindRuntime(view.payload.runtime_id());
   const bool blocking = runtime != nullptr && runtime->blocking_pipeline_messages;
+  const bool serial = runtime != nullptr && runtime->serial_pipeline_messages;
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<StepSpan> spans,
-                           report::PredictedSpans(view.plan, view.prediction, blocking));
+                           report::PredictedSpans(view.plan, view.prediction, blocking, serial));
   PARPLAN_RETURN_IF_ERROR(WriteFile(
       flags.output_path,
       TraceJson(view, spans).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"));

@@ -167,6 +167,7 @@ std::string PlanHtml(const PlanView& view) {
   input.search = view.search;
   if (const RuntimeTraits* runtime = FindRuntime(view.payload.runtime_id()); runtime != nullptr) {
     input.blocking_messages = runtime->blocking_pipeline_messages;
+    input.serial_messages = runtime->serial_pipeline_messages;
   }
   for (const v1::StagePlan& stage : view.payload.stages()) {
     for (const v1::StageLayerRun& run : stage.layer_runs()) {

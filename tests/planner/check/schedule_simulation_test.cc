@@ -31,6 +31,7 @@ Twins Draw(uint64_t seed, int64_t most_micro_batches) {
   twins.rules.virtual_stage_count =
       twins.rules.schedule == Schedule::kInterleaved ? 1 + static_cast<int>(random() % 4) : 1;
   twins.rules.blocking_messages = random() % 2 == 0;
+  twins.rules.serial_messages = random() % 2 == 0;
   twins.rules.early_gradient_sync = random() % 2 == 0;
   const int device_count = 1 + static_cast<int>(random() % 8);
   twins.micro_batch_count =
@@ -57,6 +58,7 @@ Twins Draw(uint64_t seed, int64_t most_micro_batches) {
                      twins.rules.virtual_stage_count,
                      twins.rules.micro_batch_group_size,
                      twins.rules.blocking_messages,
+                     twins.rules.serial_messages,
                      twins.rules.early_gradient_sync,
                      {}};
   for (int j = 0; j < device_count * twins.rules.virtual_stage_count; ++j) {
@@ -76,7 +78,7 @@ void ExpectAgreement(const Twins& twins, ScheduleEvaluator& evaluator) {
       << "schedule " << static_cast<int>(twins.rules.schedule) << ", " << twins.stages.size()
       << " stages, " << twins.rules.virtual_stage_count << " a device, " << twins.micro_batch_count
       << " micro-batches in groups of " << twins.rules.micro_batch_group_size << ", blocking "
-      << twins.rules.blocking_messages;
+      << twins.rules.blocking_messages << ", serial " << twins.rules.serial_messages;
 }
 
 TEST(SimulateStep, AgreesWithTheScheduleOfTheCostModel) {

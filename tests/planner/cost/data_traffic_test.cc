@@ -14,7 +14,7 @@ namespace parplan {
 namespace {
 
 // Eight A100 with layers of 1024, of 16 experts if there are any.
-CostModel CostsUnder(const char* runtime_id, int expert_count, Precision precision) {
+CostModel CostsUnder(const RuntimeTraits& runtime, int expert_count, Precision precision) {
   EstimatedOptions options;
   options.device_count = 8;
   options.decoder_count = 2;
@@ -22,7 +22,7 @@ CostModel CostsUnder(const char* runtime_id, int expert_count, Precision precisi
   options.attention_head_count = 16;
   options.expert_count = expert_count;
   options.global_batch_size = 8;
-  options.rules.runtime = *FindRuntime(runtime_id);
+  options.rules.runtime = runtime;
   const PlanningProblem plain = EstimatedProblem(options);
   const ModelSpec model =
       Valid(ModelSpec::Create("model", plain.model().layer_definitions(),
@@ -43,7 +43,7 @@ double BytesOf(const CollectiveList& calls) {
 // those of both norms. 1024 x (2 + 16) elements of four bytes.
 TEST(LayerTraffic, RoutersHavePartialGradientsToo) {
   for (const int expert_count : {0, 16}) {
-    const CostModel costs = CostsUnder("torch", expert_count, Precision::kBf16);
+    const CostModel costs = CostsUnder(*FindRuntime("torch"), expert_count, Precision::kBf16);
     const GroupCosts& group = costs.group(kFirstGroup);
     const LayerDefinition& layer = group.layer_source(1).definition();
     Strategy strategy = Degrees(2, 4);
@@ -58,7 +58,7 @@ TEST(LayerTraffic, RoutersHavePartialGradientsToo) {
 // the messages of 16-bit training have.
 TEST(LayerTraffic, FlatBucketsAreAsWideAsTheirMessages) {
   for (const Precision precision : {Precision::kFp16, Precision::kFp32}) {
-    const CostModel costs = CostsUnder("megatron-deepspeed", 0, precision);
+    const CostModel costs = CostsUnder(*FindRuntime("megatron-deepspeed"), 0, precision);
     const GroupCosts& group = costs.group(kFirstGroup);
     const LayerSource& source = group.layer_source(1);
     const Strategy strategy = Degrees(1, 8);
@@ -70,6 +70,42 @@ TEST(LayerTraffic, FlatBucketsAreAsWideAsTheirMessages) {
         BytesOf(
             group.traffic().DataCollectives(footprint, strategy, ShardingLevel::kNone).backward));
   }
+}
+
+// The time by which copies of gathered parts make the step of one decoder longer, on eight ranks.
+double CopiesOf(RuntimeTraits runtime, ShardingLevel level) {
+  const auto step = [&] {
+    const CostModel costs = CostsUnder(runtime, 0, Precision::kBf16);
+    Strategy strategy = Degrees(1, 8);
+    strategy.sharding_level = level;
+    return costs.group(kFirstGroup).CostOfLayer(1, strategy, 8, 1).optimizer_step.value();
+  };
+  const double with = step();
+  runtime.copies_gathered_parts = false;
+  return with - step();
+}
+
+// nanotron's ZeRO-1: four matrices and two norms from each of eight ranks are 48 launches, of which
+// those beside the gather itself cost nothing.
+TEST(LayerTraffic, PartsThatAreGatheredAreCopiedOneByOne) {
+  const RuntimeTraits nanotron = *FindRuntime("nanotron");
+  ASSERT_TRUE(nanotron.copies_gathered_parts);
+  const CostModel costs = CostsUnder(nanotron, 0, Precision::kBf16);
+  const GroupCosts& group = costs.group(kFirstGroup);
+  const Strategy strategy = Degrees(1, 8);
+  const double gather = group.traffic()
+                            .DataParallel(group.layer_source(1).Footprint(strategy, 1), strategy,
+                                          ShardingLevel::kOptimizer)
+                            .forward.value();
+  const double launches =
+      group.PartCopyTime(group.layer_source(1).definition(), ShardingLevel::kOptimizer, 8).value();
+  EXPECT_NEAR(launches, 48 * group.memory_coefficients()[Coefficient::kLaunchInterval], 1e-12);
+  ASSERT_GT(launches, gather);
+  EXPECT_NEAR(CopiesOf(nanotron, ShardingLevel::kOptimizer), launches - gather, 1e-12);
+  EXPECT_EQ(CopiesOf(nanotron, ShardingLevel::kNone), 0.0);
+  RuntimeTraits captured = nanotron;
+  captured.eager = false;
+  EXPECT_EQ(CopiesOf(captured, ShardingLevel::kOptimizer), 0.0);
 }
 
 }  // namespace

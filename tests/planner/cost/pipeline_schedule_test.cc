@@ -71,7 +71,11 @@ std::vector<PipelineRules> AllRules() {
   std::vector<PipelineRules> all;
   for (bool blocking : {false, true}) {
     all.push_back({.schedule = Schedule::kGpipe, .blocking_messages = blocking});
-    all.push_back({.schedule = Schedule::kOneForwardOneBackward, .blocking_messages = blocking});
+    for (bool serial : {false, true}) {
+      all.push_back({.schedule = Schedule::kOneForwardOneBackward,
+                     .blocking_messages = blocking,
+                     .serial_messages = serial});
+    }
     for (int chunks : {1, 2, 3}) {
       all.push_back({.schedule = Schedule::kInterleaved,
                      .virtual_stage_count = chunks,
@@ -167,6 +171,39 @@ TEST(StepTime, OfABlockingPipelineByHand) {
   EXPECT_DOUBLE_EQ(StepTime({.blocking_messages = true}, stages, 2).value(), 18.0);
   // Not blocking, F1 comes to stage 1 at 5 already: F1 8-10, B1 10-13, B1 of stage 0 14-17.
   EXPECT_DOUBLE_EQ(StepTime(PipelineRules(), stages, 2).value(), 17.0);
+}
+
+// DeepSpeed's instructions: the same step, but B0 follows F1, at 9-10, and stage 1 begins F1 at 10.
+TEST(StepTime, OfSerialMessagesByHand) {
+  const std::vector<StageTimes> stages = Even(2, 2, 3, 1);
+  EXPECT_DOUBLE_EQ(
+      StepTime({.blocking_messages = true, .serial_messages = true}, stages, 2).value(), 19.0);
+  // Nothing travels both ways at once.
+  EXPECT_DOUBLE_EQ(
+      StepTime({.blocking_messages = true, .serial_messages = true}, stages, 1).value(),
+      StepTime({.blocking_messages = true}, stages, 1).value());
+  // Messages that block nobody are not in each other's way.
+  EXPECT_DOUBLE_EQ(StepTime({.serial_messages = true}, stages, 2).value(), 17.0);
+}
+
+TEST(StepTime, OfSerialMessagesIsNoShorterAndAtMostThatOfMessagesTwiceAsLong) {
+  std::mt19937_64 random(12);
+  for (const int devices : {1, 2, 5}) {
+    for (const int64_t m : {1, 3, 40, 300}) {
+      std::vector<StageTimes> stages = RandomTimes(devices, random);
+      const PipelineRules serial = {.blocking_messages = true, .serial_messages = true};
+      const double step = StepTime(serial, stages, m).value();
+      EXPECT_GE(step * (1 + 1e-12), StepTime({.blocking_messages = true}, stages, m).value());
+      double end = 0.0;
+      for (const PipelineEvent& event : PipelineEvents(serial, stages, m)) {
+        const Seconds sync = stages[event.stage_index].gradient_sync;
+        end = std::max(end, (event.end + sync).value());
+      }
+      EXPECT_NEAR(end, step, 1e-12 * step);
+      for (StageTimes& stage : stages) stage.send = stage.send * 2.0;
+      EXPECT_LE(step, StepTime({.blocking_messages = true}, stages, m).value() * (1 + 1e-12));
+    }
+  }
 }
 
 TEST(StepTime, OfABlockingPipelineIsNoShorter) {

@@ -80,6 +80,27 @@ TEST(ParameterCount, OfADecoderThatPredictsAddsTheMapOfThePairAndThreeNorms) {
             int64_t{2} * 7168 * 7168 + 3 * 7168);
 }
 
+// nanotron's 8B: qkv_proj, o_proj, gate_up_proj, down_proj and two norms in each of 32 layers, a
+// table, a norm and a head are 195 tensors.
+TEST(ParameterTensorCount, OfALlamaIsThatOfItsModules) {
+  LayerDefinition layer;
+  layer.hidden_size = 4096;
+  layer.attention_head_count = 32;
+  layer.feed_forward_size = 14336;
+  layer.feed_forward_kind = FeedForwardKind::kSwiglu;
+  layer.sequence_length = 4096;
+  EXPECT_EQ(ParameterTensorCount(layer), 6);
+  LayerDefinition table;
+  table.kind = LayerKind::kEmbedding;
+  LayerDefinition head;
+  head.kind = LayerKind::kHead;
+  EXPECT_EQ(
+      32 * ParameterTensorCount(layer) + ParameterTensorCount(table) + ParameterTensorCount(head),
+      195);
+  head.tied_embedding = true;
+  EXPECT_EQ(ParameterTensorCount(head), 1);
+}
+
 TEST(ParameterCount, OfALayerWithOnePartHasOneNorm) {
   EXPECT_EQ(FeedForwardLayer().parameter_count, int64_t{2} * 4096 * 21504 + 4096);
   EXPECT_EQ(DualLayer().parameter_count, MixerElements(DualLayer()).Sum() + 4096);

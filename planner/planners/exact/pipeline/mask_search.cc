@@ -251,7 +251,8 @@ bool MaskSearch::SearchAll(double cutoff, int wanted, PlanList& plans, double& l
         StageTimesOf(setting_, stages, times_);
         const PipelineRules rules = {
             .schedule = setting_.candidate().schedule,
-            .blocking_messages = setting_.costs().runtime().blocking_pipeline_messages};
+            .blocking_messages = setting_.costs().runtime().blocking_pipeline_messages,
+            .serial_messages = setting_.costs().runtime().serial_pipeline_messages};
         const double step =
             schedule_.StepTime(rules, times_, setting_.candidate().micro_batch_count).value();
         if (step < best) best = std::min(best, Offer(stages, best, plans));
