@@ -32,8 +32,7 @@ void* TransformerLayer::Out(void* gradients, const char* name) const {
 
 void TransformerLayer::Norm(const void* parameters, const char* gain, const char* bias,
                             const void* x, void* y, void* moments) const {
-  tools_.kernels().Norm(norm_, x, In(parameters, gain),
-                        layout_.Has(bias) ? In(parameters, bias) : nullptr, y, moments,
+  tools_.kernels().Norm(norm_, x, In(parameters, gain), BiasIn(parameters, bias), y, moments,
                         tools_.row_count(), hidden_);
 }
 
@@ -45,8 +44,8 @@ void TransformerLayer::NormBackward(const void* parameters, const char* gain, co
       layout_.Has(bias) ? Out(gradients, bias) : nullptr, tools_.row_count(), hidden_);
 }
 
-void TransformerLayer::AddResidual(const void* x, void* y) const {
-  tools_.kernels().Add(x, y, tools_.row_count() * hidden_);
+const void* TransformerLayer::BiasIn(const void* parameters, const char* name) const {
+  return layout_.Has(name) ? In(parameters, name) : nullptr;
 }
 
 absl::StatusOr<Array> TransformerLayer::Forward(const void* parameters, Array input, ArrayUse use,
@@ -100,12 +99,7 @@ absl::StatusOr<Array> TransformerLayer::Attend(const void* parameters, ArrayUse 
                     .a = kept.attended.data(),
                     .b = In(parameters, tensor_names::kProjection),
                     .c = partial.data()});
-  PARPLAN_ASSIGN_OR_RETURN(Array sum, tools_.SumUp(std::move(partial), hidden_));
-  if (layout_.Has(tensor_names::kProjectionBias)) {
-    kernels.AddBias(In(parameters, tensor_names::kProjectionBias), sum.data(), rows, hidden_);
-  }
-  AddResidual(kept.input.data(), sum.data());
-  return sum;
+  return tools_.SumUp(std::move(partial), hidden_);
 }
 
 absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, ArrayUse use,
@@ -118,8 +112,16 @@ absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, Arra
   PARPLAN_ASSIGN_OR_RETURN(kept.second_moments, tools_.TakeStatistics(use, 2 * rows));
   PARPLAN_ASSIGN_OR_RETURN(kept.inner, tools_.Take(use, product_rows * inner_product_));
   PARPLAN_ASSIGN_OR_RETURN(kept.activated, tools_.Take(use, product_rows * inner_));
-  Norm(parameters, tensor_names::kFeedForwardNormGain, tensor_names::kFeedForwardNormBias,
-       kept.middle.data(), kept.second_normal.data(), kept.second_moments.data());
+  kernels.AddResidualAndNorm({.kind = norm_,
+                              .bias = BiasIn(parameters, tensor_names::kProjectionBias),
+                              .residual = kept.input.data(),
+                              .sum = kept.middle.data(),
+                              .gain = In(parameters, tensor_names::kFeedForwardNormGain),
+                              .norm_bias = BiasIn(parameters, tensor_names::kFeedForwardNormBias),
+                              .normal = kept.second_normal.data(),
+                              .kept = kept.second_moments.data(),
+                              .row_count = rows,
+                              .row_size = hidden_});
   Array gathered;
   PARPLAN_ASSIGN_OR_RETURN(const void* const normal,
                            tools_.Gather(kept.second_normal.data(), hidden_, gathered));
@@ -133,10 +135,11 @@ absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, Arra
   gathered.Reset();
   if (is_gpt) {
     if (layout_.Has(tensor_names::kFirstBias)) {
-      kernels.AddBias(In(parameters, tensor_names::kFirstBias), kept.inner.data(), product_rows,
-                      inner_);
+      kernels.AddBiasAndGelu(In(parameters, tensor_names::kFirstBias), kept.inner.data(),
+                             kept.activated.data(), product_rows, inner_);
+    } else {
+      kernels.Gelu(kept.inner.data(), kept.activated.data(), product_rows * inner_);
     }
-    kernels.Gelu(kept.inner.data(), kept.activated.data(), product_rows * inner_);
   } else {
     kernels.Swiglu(kept.inner.data(), kept.activated.data(), product_rows, inner_);
   }
@@ -149,10 +152,8 @@ absl::StatusOr<Array> TransformerLayer::FeedForward(const void* parameters, Arra
                     .b = In(parameters, tensor_names::kSecond),
                     .c = partial.data()});
   PARPLAN_ASSIGN_OR_RETURN(Array sum, tools_.SumUp(std::move(partial), hidden_));
-  if (layout_.Has(tensor_names::kSecondBias)) {
-    kernels.AddBias(In(parameters, tensor_names::kSecondBias), sum.data(), rows, hidden_);
-  }
-  AddResidual(kept.middle.data(), sum.data());
+  kernels.AddResidual(BiasIn(parameters, tensor_names::kSecondBias), kept.middle.data(), sum.data(),
+                      rows, hidden_);
   return sum;
 }
 

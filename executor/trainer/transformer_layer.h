@@ -71,6 +71,8 @@ class TransformerLayer {
             void* moments) const;
   void NormBackward(const void* parameters, const char* gain, const char* bias, const void* dy,
                     const void* x, const void* moments, void* dx, void* gradients) const;
+  // Returns what attention adds to its input, without the bias, which `FeedForward` adds together
+  // with the input, in `kept.middle`.
   absl::StatusOr<Array> Attend(const void* parameters, ArrayUse use, Kept& kept) const;
   absl::StatusOr<Array> FeedForward(const void* parameters, ArrayUse use, Kept& kept) const;
   // Turn dx from the gradient of a block's output into that of its input: add the part through the
@@ -85,8 +87,8 @@ class TransformerLayer {
                                const char* matrix, int64_t width, Array d_product, Array normal,
                                const Array& x, const Array& moments, Array& dx,
                                void* gradients) const;
-  // Computes y += x for rows of the residual stream.
-  void AddResidual(const void* x, void* y) const;
+  // Returns the bias, null if the layer has none of this name.
+  const void* BiasIn(const void* parameters, const char* name) const;
 
   const LayerTools& tools_;
   const ParameterLayout& layout_;

@@ -18,6 +18,7 @@
 #include "executor/layer_probe/layer_probe.h"
 #include "executor/layer_probe/memory_probe.h"
 #include "profiler-agent/probe/collective_probe.h"
+#include "profiler-agent/probe/communicator_probe.h"
 #include "profiler-agent/probe/core_sharing.h"
 #include "profiler-agent/probe/device_probe.h"
 #include "profiler-agent/probe/probe_plan.h"
@@ -31,6 +32,10 @@ namespace {
 
 constexpr int kOverlapRepetitionCount = 11;
 constexpr int kCopyRepetitionCount = 11;
+// Groups of all ranks, to measure the memory of one. The first also loads kernels of the library,
+// which a job has once, so the mean of two is too large rather than too small for a job of more. A
+// job of several ranks has at least two: all ranks, and those of an axis.
+constexpr int kMeasuredGroupCount = 2;
 // Share of the time budget that is spent on measuring. The rest covers the start of ranks and
 // measurements that take longer than expected. Not measured.
 constexpr double kMeasuringShare = 0.95;
@@ -70,10 +75,12 @@ class Probe {
     std::vector<int> all(static_cast<size_t>(job_.world_size()));
     std::iota(all.begin(), all.end(), 0);
     PARPLAN_ASSIGN_OR_RETURN(control_, job_.MakeGroup("probe control", all));
-    if (job_.world_size() > 1) {
-      PARPLAN_ASSIGN_OR_RETURN(everyone_, device_.MakeGroup(job_, "probe everyone", all));
-      PARPLAN_RETURN_IF_ERROR(everyone_->Warm());
-    }
+    if (job_.world_size() == 1) return absl::OkStatus();
+    // Before other communicators come and go. On processors groups are part of the context.
+    const bool measures = plan_.measures_context_memory() && plan_.backend() != "cpu";
+    PARPLAN_ASSIGN_OR_RETURN(communicators_,
+                             MeasureCommunicators(job_, device_, *kernels_, *control_,
+                                                  measures ? kMeasuredGroupCount : 1));
     return absl::OkStatus();
   }
 
@@ -107,20 +114,30 @@ class Probe {
   }
 
   absl::Status MeasureContext() {
-    // The kernels of the device are loaded, and the groups of all measurements are made.
+    // The kernels of the device are loaded, and the groups of all measurements but those of
+    // `communicators_` have ended.
     PARPLAN_ASSIGN_OR_RETURN(const DeviceMemoryUse use, device_.MemoryUse());
-    double bytes = use.context.as_double();
+    const Bytes context =
+        communicators_.each.has_value()
+            ? std::max(use.context - communicators_.all, communicators_.context_before)
+            : use.context;
+    double bytes = context.as_double();
     PARPLAN_RETURN_IF_ERROR(control_->AllReduce(ElementType::kFloat64, &bytes, 1, Reduction::kMax));
     profile_.set_context_memory_bytes(static_cast<int64_t>(bytes));
+    if (!communicators_.each.has_value()) return absl::OkStatus();
+    profile_.set_communicator_memory_bytes(communicators_.each->count());
+    Note(absl::StrCat(communicators_.groups.size(), " communicators of all ranks took ",
+                      communicators_.all.count(),
+                      " bytes with their first all-reduce, no part of context_memory_bytes."));
     return absl::OkStatus();
   }
 
   absl::Status MeasureOverlapTimes() {
-    if (!plan_.measures_overlap() || everyone_ == nullptr) return absl::OkStatus();
+    if (!plan_.measures_overlap() || communicators_.groups.empty()) return absl::OkStatus();
     const OverlapSizes sizes = OverlapSizesOf(plan_.backend() == "cpu");
-    PARPLAN_ASSIGN_OR_RETURN(
-        const OverlapTimes times,
-        MeasureOverlap(device_, *kernels_, *everyone_, *control_, sizes, kOverlapRepetitionCount));
+    PARPLAN_ASSIGN_OR_RETURN(const OverlapTimes times,
+                             MeasureOverlap(device_, *kernels_, *communicators_.groups.front(),
+                                            *control_, sizes, kOverlapRepetitionCount));
     profile_.set_overlap_slowdown(times.slowdown());
     Note(absl::StrFormat(
         "Beside an all-reduce of %d MiB, matrix products took %.2f times as long "
@@ -280,8 +297,8 @@ class Probe {
   const std::vector<ModelSpec> models_;
   std::unique_ptr<LayerKernels> kernels_;
   std::unique_ptr<Communicator> control_;
-  // Null if there is only one rank.
-  std::unique_ptr<Communicator> everyone_;
+  // Without groups if there is only one rank.
+  CommunicatorMemory communicators_;
   absl::Duration time_budget_;
   absl::Duration collective_time_limit_;
   absl::Duration layer_time_limit_;

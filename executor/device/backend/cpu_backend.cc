@@ -55,7 +55,8 @@ class CpuDevice : public Device {
   }
   absl::Status Synchronize() override { return absl::OkStatus(); }
   absl::StatusOr<DeviceMemoryUse> MemoryUse() override {
-    return DeviceMemoryUse{.context = CpuContextMemory(), .arrays_peak = Bytes()};
+    return DeviceMemoryUse{
+        .context = CpuContextMemory(), .arrays_peak = Bytes(), .communicator_count = 0};
   }
   absl::Status ResetMemoryPeak() override { return absl::OkStatus(); }
 

@@ -29,6 +29,9 @@ struct DeviceMemoryUse {
   // The largest amount held for arrays, with the gaps between them; 0 where the device has no
   // allocator of its own, so that a pool's figures (ArrayPool) are all there is.
   Bytes arrays_peak;
+  // Number of communicators of the device's own library that were made so far, also those that have
+  // ended; 0 where groups go through the host's memory.
+  int communicator_count = 0;
 };
 
 // A device as one rank uses it. It executes kernels, copies and collectives in the order in which

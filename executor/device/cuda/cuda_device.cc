@@ -60,7 +60,8 @@ absl::StatusOr<DeviceMemoryUse> CudaDevice::MemoryUse() {
   size_t total = 0;
   PARPLAN_RETURN_IF_CUDA_ERROR(::cudaMemGetInfo(&free, &total));
   return DeviceMemoryUse{.context = Bytes::Of(static_cast<int64_t>(total - free)) - memory_->held(),
-                         .arrays_peak = memory_->held_peak()};
+                         .arrays_peak = memory_->held_peak(),
+                         .communicator_count = nccl_.communicator_count()};
 }
 
 absl::StatusOr<std::unique_ptr<LayerKernels>> CudaDevice::MakeKernels(ElementType type) {

@@ -130,9 +130,14 @@ AttentionLibrary* CudaQueue::attention_library() {
 }
 
 std::vector<std::string> CudaQueue::Notes() const {
-  if (!asked_for_library_) return {};
-  if (library_ != nullptr) return library_->Notes();
-  return {absl::StrCat("attention: own kernels, ", no_library_)};
+  std::vector<std::string> notes = notes_;
+  if (!asked_for_library_) return notes;
+  if (library_ == nullptr) {
+    notes.push_back(absl::StrCat("attention: own kernels, ", no_library_));
+    return notes;
+  }
+  for (std::string& note : library_->Notes()) notes.push_back(std::move(note));
+  return notes;
 }
 
 absl::Status CudaQueue::CopyFromHost(const void* host, void* device, int64_t byte_count) {

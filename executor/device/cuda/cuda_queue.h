@@ -34,7 +34,7 @@ class CudaQueue : public KernelQueue {
   // Return the number of the GPU as CUDA counts, and the stream of kernels and copies.
   int device() const { return device_; }
   cudaStream_t compute_stream() const { return stream_; }
-  // Returns the lines of Device::Notes; none before the first attention of bf16.
+  // Returns the lines of Device::Notes: those of `Note`, and of attention after the first of bf16.
   std::vector<std::string> Notes() const;
 
   void* stream() override { return stream_; }
@@ -46,6 +46,7 @@ class CudaQueue : public KernelQueue {
   absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) override;
   absl::Status Synchronize() override;
   void CheckLaunch(const char* kernel) override;
+  void Note(const char* line) override { notes_.emplace_back(line); }
   void Fail(const absl::Status& status) override;
 
  private:
@@ -75,6 +76,7 @@ class CudaQueue : public KernelQueue {
   bool asked_for_library_ = false;
   std::unique_ptr<AttentionLibrary> library_;
   std::string no_library_;
+  std::vector<std::string> notes_;
   Growing scratch_;
   Growing tokens_;
   std::array<Slot, 4> slots_;

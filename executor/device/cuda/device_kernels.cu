@@ -2,13 +2,29 @@
 
 #include <memory>
 
+#include "executor/device/cuda/fused_check.h"
 #include "executor/device/cuda/simple_product.h"
 
 namespace parplan::cuda {
 
+namespace {
+
+template <typename T>
+std::unique_ptr<LayerKernels> Make(KernelQueue& queue) {
+  auto fused = std::make_unique<DeviceKernels<T>>(queue, /*fuses=*/true);
+  auto parts = std::make_unique<DeviceKernels<T>>(queue, /*fuses=*/false);
+  if (FusedIsSame(queue, *parts, *fused)) return fused;
+  queue.Note(
+      "biases, GELU, residuals and norms: one by one, since kernels that are several in one "
+      "computed something else on this device");
+  return parts;
+}
+
+}  // namespace
+
 std::unique_ptr<LayerKernels> MakeDeviceKernels(ElementType type, KernelQueue& queue) {
-  if (type == ElementType::kFloat32) return std::make_unique<DeviceKernels<float>>(queue);
-  if (type == ElementType::kBfloat16) return std::make_unique<DeviceKernels<Bfloat16>>(queue);
+  if (type == ElementType::kFloat32) return Make<float>(queue);
+  if (type == ElementType::kBfloat16) return Make<Bfloat16>(queue);
   return nullptr;
 }
 

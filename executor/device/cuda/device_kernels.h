@@ -29,7 +29,9 @@ namespace parplan::cuda {
 template <typename T>
 class DeviceKernels : public LayerKernels {
  public:
-  explicit DeviceKernels(KernelQueue& queue) : queue_(queue) {}
+  // `fuses`: whether operations that are several in one (`AddBiasAndGelu`, `AddResidual`,
+  // `AddResidualAndNorm`) are one kernel each, or their parts.
+  DeviceKernels(KernelQueue& queue, bool fuses) : queue_(queue), fuses_(fuses) {}
 
   ElementType type() const override {
     return std::is_same_v<T, float> ? ElementType::kFloat32 : ElementType::kBfloat16;
@@ -147,6 +149,43 @@ class DeviceKernels : public LayerKernels {
       Each(count / kN, GeluWork<T, kN>{In(x), Out(y)});
     } else {
       Each(count, GeluWork<T, 1>{In(x), Out(y)});
+    }
+  }
+  void AddBiasAndGelu(const void* bias, void* x, void* y, int64_t row_count,
+                      int64_t row_size) override {
+    if (!fuses_) return LayerKernels::AddBiasAndGelu(bias, x, y, row_count, row_size);
+    if (IsWide(row_size, {bias, x, y})) {
+      Each(row_count * (row_size / kN),
+           AddBiasAndGeluWork<T, kN>{In(bias), Out(x), Out(y), row_size / kN});
+    } else {
+      Each(row_count * row_size, AddBiasAndGeluWork<T, 1>{In(bias), Out(x), Out(y), row_size});
+    }
+  }
+  void AddResidual(const void* bias, const void* x, void* y, int64_t row_count,
+                   int64_t row_size) override {
+    if (!fuses_ || bias == nullptr) {
+      return LayerKernels::AddResidual(bias, x, y, row_count, row_size);
+    }
+    if (IsWide(row_size, {bias, x, y})) {
+      Each(row_count * (row_size / kN),
+           AddResidualWork<T, kN>{In(bias), In(x), Out(y), row_size / kN});
+    } else {
+      Each(row_count * row_size, AddResidualWork<T, 1>{In(bias), In(x), Out(y), row_size});
+    }
+  }
+  void AddResidualAndNorm(const ResidualNorm& n) override {
+    if (!fuses_) return LayerKernels::AddResidualAndNorm(n);
+    if (n.row_count == 0) return;
+    const bool has_mean = n.kind == NormKind::kLayerNorm;
+    // A null pointer is aligned.
+    if (IsWide(n.row_size, {n.bias, n.residual, n.sum, n.gain, n.normal})) {
+      PARPLAN_LAUNCH(queue_, dim3(Blocks(n.row_count)), dim3(kRowThreads), 0,
+                     (AddAndNormRows<T, kN>), has_mean, In(n.bias), In(n.residual), Out(n.sum),
+                     In(n.gain), In(n.norm_bias), Out(n.normal), Numbers(n.kept), n.row_size);
+    } else {
+      PARPLAN_LAUNCH(queue_, dim3(Blocks(n.row_count)), dim3(kRowThreads), 0,
+                     (AddAndNormRows<T, 1>), has_mean, In(n.bias), In(n.residual), Out(n.sum),
+                     In(n.gain), In(n.norm_bias), Out(n.normal), Numbers(n.kept), n.row_size);
     }
   }
   void GeluBackward(const void* x, const void* dy, void* dx, int64_t count) override {
@@ -442,6 +481,7 @@ class DeviceKernels : public LayerKernels {
   }
 
   KernelQueue& queue_;
+  const bool fuses_;
 };
 
 }  // namespace parplan::cuda

@@ -88,6 +88,15 @@ struct AddWork {
   }
 };
 
+// Returns a + b, rounded to T.
+template <typename T, int N>
+__device__ __forceinline__ Pack<T, N> AddRounded(Pack<T, N> a, const Pack<T, N>& b) {
+  for (int k = 0; k < N; ++k) {
+    a.elements[k] = FromFloat<T>(ToFloat(a.elements[k]) + ToFloat(b.elements[k]));
+  }
+  return a;
+}
+
 // `Scale`: y *= factor.
 template <typename T, int N>
 struct ScaleWork {
@@ -121,6 +130,21 @@ struct AddBiasWork {
   }
 };
 
+// `AddResidual` with a bias; columns in packs. Rounds between the two, as they do one by one.
+template <typename T, int N>
+struct AddResidualWork {
+  const T* bias;
+  const T* x;
+  T* y;
+  int64_t row_size;
+  __device__ void operator()(int64_t i) const {
+    StorePack<N>(y, i,
+                 AddRounded(AddRounded(LoadPack<N>(static_cast<const T*>(y), i),
+                                       LoadPack<N>(bias, i % row_size)),
+                            LoadPack<N>(x, i)));
+  }
+};
+
 // Returns 1 / (1 + e^-x).
 __device__ __forceinline__ float SigmoidOf(float x) { return 1.0f / (1.0f + expf(-x)); }
 
@@ -144,6 +168,25 @@ struct GeluWork {
   T* y;
   __device__ void operator()(int64_t i) const {
     Pack<T, N> a = LoadPack<N>(x, i);
+    for (int k = 0; k < N; ++k) {
+      const float value = ToFloat(a.elements[k]);
+      a.elements[k] = FromFloat<T>(value * GeluParts(value).gate);
+    }
+    StorePack<N>(y, i, a);
+  }
+};
+
+// `AddBiasAndGelu`; columns in packs. GELU is of the rounded sum, which the backward pass reads.
+template <typename T, int N>
+struct AddBiasAndGeluWork {
+  const T* bias;
+  T* x;
+  T* y;
+  int64_t row_size;
+  __device__ void operator()(int64_t i) const {
+    Pack<T, N> a =
+        AddRounded(LoadPack<N>(static_cast<const T*>(x), i), LoadPack<N>(bias, i % row_size));
+    StorePack<N>(x, i, a);
     for (int k = 0; k < N; ++k) {
       const float value = ToFloat(a.elements[k]);
       a.elements[k] = FromFloat<T>(value * GeluParts(value).gate);

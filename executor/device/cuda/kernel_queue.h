@@ -45,6 +45,8 @@ class KernelQueue {
   // Keeps the error of the launch before it, if there is one. Errors of the running kernel come
   // later, with `Synchronize`.
   virtual void CheckLaunch(const char* kernel) = 0;
+  // Keeps a line of Device::Notes.
+  virtual void Note(const char* line) { static_cast<void>(line); }
   // Keeps an error. Any thread may call it.
   virtual void Fail(const absl::Status& status) = 0;
 };

@@ -53,6 +53,8 @@ class NcclDevice {
   absl::StatusOr<Bytes> UsedMemory() const;
   // Notes what the making of a group's communicator took of the GPU.
   void NoteCommunicator(const std::string& group, Bytes memory);
+  // Returns how many communicators were noted.
+  int communicator_count() const { return communicator_count_; }
   // Returns lines of Device::Notes: how many communicators there were, and their memory; none if
   // there was none.
   std::vector<std::string> Notes() const;

@@ -9,6 +9,7 @@
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_ROW_KERNELS_H_
 
 #include "executor/device/cuda/block_sums.h"
+#include "executor/device/cuda/element_kernels.h"
 #include "executor/device/cuda/language.h"
 
 namespace parplan::cuda {
@@ -28,12 +29,11 @@ __device__ __forceinline__ float RowSum(const T* row, int64_t size, F f) {
   return BlockSum(sum);
 }
 
-// `Norm`; `has_mean` for a LayerNorm.
+// Normalizes the block's row `in` into `out`, by `gain` and, if `has_mean`, `bias`; kept: the two
+// numbers of the row. Each thread reads the packs threadIdx.x + n kRowThreads of it and no others.
 template <typename T, int N>
-__global__ void NormRows(bool has_mean, const T* x, const T* gain, const T* bias, T* y, float* kept,
-                         int64_t row_size) {
-  const int64_t row = blockIdx.x;
-  const T* const in = x + row * row_size;
+__device__ __forceinline__ void NormRow(bool has_mean, const T* in, const T* gain, const T* bias,
+                                        T* out, float* kept, int64_t row_size) {
   float mean = 0.0f;
   if (has_mean) {
     mean = RowSum<N>(in, row_size, [](float value, int64_t) { return value; }) /
@@ -50,12 +50,37 @@ __global__ void NormRows(bool has_mean, const T* x, const T* gain, const T* bias
       if (has_mean) value += ToFloat(bias[i * N + k]);
       pack.elements[k] = FromFloat<T>(value);
     }
-    StorePack<N>(y + row * row_size, i, pack);
+    StorePack<N>(out, i, pack);
   }
   if (threadIdx.x == 0) {
-    kept[2 * row] = mean;
-    kept[2 * row + 1] = reciprocal;
+    kept[0] = mean;
+    kept[1] = reciprocal;
   }
+}
+
+// `Norm`; `has_mean` for a LayerNorm.
+template <typename T, int N>
+__global__ void NormRows(bool has_mean, const T* x, const T* gain, const T* bias, T* y, float* kept,
+                         int64_t row_size) {
+  const int64_t row = blockIdx.x;
+  NormRow<T, N>(has_mean, x + row * row_size, gain, bias, y + row * row_size, kept + 2 * row,
+                row_size);
+}
+
+// `AddResidualAndNorm`; `bias` may be null. Threads read what they wrote themselves.
+template <typename T, int N>
+__global__ void AddAndNormRows(bool has_mean, const T* bias, const T* residual, T* sum,
+                               const T* gain, const T* norm_bias, T* y, float* kept,
+                               int64_t row_size) {
+  const int64_t row = blockIdx.x;
+  T* const own = sum + row * row_size;
+  for (int64_t i = threadIdx.x; i < row_size / N; i += kRowThreads) {
+    Pack<T, N> pack = LoadPack<N>(static_cast<const T*>(own), i);
+    if (bias != nullptr) pack = AddRounded(pack, LoadPack<N>(bias, i));
+    StorePack<N>(own, i, AddRounded(pack, LoadPack<N>(residual + row * row_size, i)));
+  }
+  NormRow<T, N>(has_mean, static_cast<const T*>(own), gain, norm_bias, y + row * row_size,
+                kept + 2 * row, row_size);
 }
 
 // The part of `NormBackward` for x: computes dx += r (d - mean(d) - n mean(d n)) with d = dy gain

@@ -122,6 +122,23 @@ enum class NormKind {
   kRmsNorm,
 };
 
+// The end of a block of the residual stream and the norm of the next one: the sum, which holds
+// values, is increased by the bias and the residual, and normalized. Arrays are those of `Norm`.
+struct ResidualNorm {
+  NormKind kind = NormKind::kLayerNorm;
+  // [row_size]; null if the block has none.
+  const void* bias = nullptr;
+  // [row_count x row_size], both.
+  const void* residual = nullptr;
+  void* sum = nullptr;
+  const void* gain = nullptr;
+  const void* norm_bias = nullptr;
+  void* normal = nullptr;
+  void* kept = nullptr;
+  int64_t row_count = 0;
+  int64_t row_size = 0;
+};
+
 // The operations of one device for one type of elements, used by one thread. Sizes and counts are
 // of elements unless named bytes. Operations return no errors; see the head of the file.
 class LayerKernels {
@@ -189,6 +206,24 @@ class LayerKernels {
 
   // Computes y = GELU(x) in its tanh approximation (Hendrycks and Gimpel 2016, section 2).
   virtual void Gelu(const void* x, void* y, int64_t count) = 0;
+  // The next three are those operations one after the other, to the last bit; a GPU has a kernel
+  // for each, which reads and writes less. AddBiasAndGelu: `AddBias` of x, and y = GELU(x).
+  virtual void AddBiasAndGelu(const void* bias, void* x, void* y, int64_t row_count,
+                              int64_t row_size) {
+    AddBias(bias, x, row_count, row_size);
+    Gelu(x, y, row_count * row_size);
+  }
+  // `AddBias` of y unless `bias` is null, and y += x.
+  virtual void AddResidual(const void* bias, const void* x, void* y, int64_t row_count,
+                           int64_t row_size) {
+    if (bias != nullptr) AddBias(bias, y, row_count, row_size);
+    Add(x, y, row_count * row_size);
+  }
+  // `AddResidual` of the sum, and its `Norm`.
+  virtual void AddResidualAndNorm(const ResidualNorm& n) {
+    AddResidual(n.bias, n.residual, n.sum, n.row_count, n.row_size);
+    Norm(n.kind, n.sum, n.gain, n.norm_bias, n.normal, n.kept, n.row_count, n.row_size);
+  }
   // Computes dx = dy GELU'(x); dx may be dy.
   virtual void GeluBackward(const void* x, const void* dy, void* dx, int64_t count) = 0;
   // Computes y = SiLU(gate) up (Shazeer 2020). x is [row_count x 2 row_size], each row gate and

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/cost/rank_memory.h"
 #include "tests/planner/program/program_cases.h"
 #include "tests/support/status_matchers.h"
 
@@ -90,6 +91,35 @@ TEST(RankProgram, GroupsByHand) {
   // From the rank in the same place of the stage before.
   ASSERT_EQ(program.stages[0].receive_forward.receives.size(), 1u);
   EXPECT_EQ(program.stages[0].receive_forward.receives[0].peer, 1);
+}
+
+// The cost model prices at least as many communicators as a rank makes, in plans of one strategy
+// without virtual stages (planner/cost), but for one: ranks that share tokens alone also share
+// gradients, in a group of its own. The group of a stage is made only where strategies differ.
+TEST(RankProgram, PlansOfOneStrategyHaveNoMoreGroupsThanArePriced) {
+  for (const bool is_tied : {false, true}) {
+    const ModelSpec model = SmallGpt(6, is_tied);
+    for (const std::vector<int>& stages :
+         {std::vector<int>{8}, std::vector<int>{3, 5}, std::vector<int>{2, 3, 3}}) {
+      const int depth = static_cast<int>(stages.size());
+      for (const int ranks : {1, 2, 3, 4, 6}) {
+        for (const Strategy& strategy : StrategiesOf(ranks)) {
+          const Plan plan = PlanOf(model, depth * ranks, stages, {strategy}, 48, 4);
+          SCOPED_TRACE(PlanGist(plan));
+          const int unpriced =
+              strategy.context_parallel_degree > 1 && strategy.data_parallel_degree == 1 ? 1 : 0;
+          for (const RankProgram& program : AllPrograms(plan, model)) {
+            const auto made = std::count_if(
+                program.groups.begin(), program.groups.end(),
+                [](const auto& group) { return group.purpose != group_purpose::kStage; });
+            const bool is_edge = program.pipeline_place == 0 || program.pipeline_place == depth - 1;
+            ASSERT_LE(made, CommunicatorCount(strategy, depth, is_tied && is_edge) + unpriced)
+                << "rank " << program.rank;
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(RankProgram, SixteenThousandRanks) {

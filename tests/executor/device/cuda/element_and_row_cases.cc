@@ -136,6 +136,52 @@ TEST_P(KernelCases, Norms) {
   }
 }
 
+// Of all sizes, with a bias and without.
+TEST_P(KernelCases, SeveralOperationsInOne) {
+  for (const NormKind kind : {NormKind::kLayerNorm, NormKind::kRmsNorm}) {
+    for (const int64_t size : sizes()) {
+      // A single number has no deviation.
+      if (size == 1) continue;
+      const int64_t rows = size == 64 ? 150 : 3;
+      const Twin bias = twins().Random(size, 1);
+      const Twin gain = twins().Random(size, 2);
+      const Twin norm_bias = twins().Random(size, 3);
+      const Twin residual = twins().Random(rows * size, 4);
+      const Twin inner = twins().Random(rows * size, 5);
+      const Twin activated = twins().Room(rows * size);
+      const Twin sum = twins().Random(rows * size, 6);
+      const Twin plain_sum = twins().Random(rows * size, 7);
+      const Twin middle = twins().Random(rows * size, 8);
+      const Twin normal = twins().Room(rows * size);
+      const Twin kept = twins().RoomForStatistics(2 * rows);
+      const bool has_bias = kind == NormKind::kLayerNorm;
+      twins().Run([&](LayerKernels& kernels, auto at) {
+        kernels.AddBiasAndGelu(at(bias), at(inner), at(activated), rows, size);
+        kernels.AddResidual(at(bias), at(residual), at(sum), rows, size);
+        kernels.AddResidual(nullptr, at(residual), at(plain_sum), rows, size);
+        kernels.AddResidualAndNorm({.kind = kind,
+                                    .bias = has_bias ? at(bias) : nullptr,
+                                    .residual = at(residual),
+                                    .sum = at(middle),
+                                    .gain = at(gain),
+                                    .norm_bias = has_bias ? at(norm_bias) : nullptr,
+                                    .normal = at(normal),
+                                    .kept = at(kept),
+                                    .row_count = rows,
+                                    .row_size = size});
+      });
+      twins().ExpectSame(inner, "inner");
+      twins().ExpectSame(activated, "activated", 2.0);
+      twins().ExpectSame(sum, "sum", 2.0);
+      twins().ExpectSame(plain_sum, "sum without bias");
+      twins().ExpectSame(middle, "middle", 2.0);
+      // Of the rounded sum.
+      twins().ExpectSame(normal, "normal", 2.0);
+      twins().ExpectSame(kept, "kept");
+    }
+  }
+}
+
 TEST_P(KernelCases, Activations) {
   for (const int64_t size : sizes()) {
     const Twin x = twins().Random(6 * size, 1, 2.0);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "executor/device/cuda/device_kernels.h"
+#include "executor/device/cuda/fused_check.h"
 #include "executor/device/cuda/kernel_queue.h"
 #include "executor/device/cuda/simple_product.h"
 #include "tests/executor/device/cuda/emulated_subject.h"
@@ -66,9 +67,9 @@ class EmulatedKernels : public KernelSubject {
  public:
   EmulatedKernels(ElementType type, bool reverses) : queue_(reverses) {
     if (type == ElementType::kFloat32) {
-      kernels_ = std::make_unique<cuda::DeviceKernels<float>>(queue_);
+      kernels_ = std::make_unique<cuda::DeviceKernels<float>>(queue_, /*fuses=*/true);
     } else {
-      kernels_ = std::make_unique<cuda::DeviceKernels<cuda::Bfloat16>>(queue_);
+      kernels_ = std::make_unique<cuda::DeviceKernels<cuda::Bfloat16>>(queue_, /*fuses=*/true);
     }
   }
   LayerKernels& kernels() override { return *kernels_; }
@@ -80,7 +81,47 @@ class EmulatedKernels : public KernelSubject {
   const std::unique_ptr<DeviceMemory> memory_ = MakeHostMemory();
 };
 
+// Kernels of which one operation, by number, is a little wrong.
+template <typename T>
+class WrongKernels : public cuda::DeviceKernels<T> {
+ public:
+  using Kernels = cuda::DeviceKernels<T>;
+  WrongKernels(cuda::KernelQueue& queue, int operation)
+      : Kernels(queue, /*fuses=*/true), operation_(operation) {}
+  void AddBiasAndGelu(const void* bias, void* x, void* y, int64_t row_count,
+                      int64_t row_size) override {
+    Kernels::AddBiasAndGelu(bias, x, y, row_count, row_size);
+    if (operation_ == 0) Kernels::Scale(kAlmostOne, y, row_count * row_size);
+  }
+  void AddResidual(const void* bias, const void* x, void* y, int64_t row_count,
+                   int64_t row_size) override {
+    Kernels::AddResidual(bias, x, y, row_count, row_size);
+    if (operation_ == 1) Kernels::Scale(kAlmostOne, y, row_count * row_size);
+  }
+  void AddResidualAndNorm(const ResidualNorm& n) override {
+    Kernels::AddResidualAndNorm(n);
+    if (operation_ == 2) Kernels::Scale(kAlmostOne, n.normal, n.row_count * n.row_size);
+  }
+
+ private:
+  static constexpr double kAlmostOne = 255.0 / 256.0;
+  const int operation_;
+};
+
+template <typename T>
+bool IsSame(bool reverses, int wrong_operation) {
+  EmulatedQueue queue(reverses);
+  cuda::DeviceKernels<T> parts(queue, /*fuses=*/false);
+  WrongKernels<T> fused(queue, wrong_operation);
+  return cuda::FusedIsSame(queue, parts, fused);
+}
+
 }  // namespace
+
+bool FusedEmulatedKernelsAreTheSame(ElementType type, bool reverses, int wrong_operation) {
+  return type == ElementType::kFloat32 ? IsSame<float>(reverses, wrong_operation)
+                                       : IsSame<cuda::Bfloat16>(reverses, wrong_operation);
+}
 
 std::unique_ptr<KernelSubject> MakeEmulatedKernels(ElementType type, bool reverses) {
   return std::make_unique<EmulatedKernels>(type, reverses);

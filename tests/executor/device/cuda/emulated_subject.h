@@ -13,6 +13,10 @@ namespace parplan {
 // process at a time.
 std::unique_ptr<KernelSubject> MakeEmulatedKernels(ElementType type, bool reverses);
 
+// Returns what FusedIsSame says of these kernels, or of such that compute one of the operations, by
+// its number from 0, with the last bits of a result lost; -1: none.
+bool FusedEmulatedKernelsAreTheSame(ElementType type, bool reverses, int wrong_operation = -1);
+
 }  // namespace parplan
 
 #endif  // PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_EMULATED_SUBJECT_H_

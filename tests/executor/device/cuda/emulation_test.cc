@@ -45,5 +45,17 @@ TEST(Emulation, HeadsThatAreTooLargeAreRefusedWhereTheyAreAskedFor) {
               StatusIs(absl::StatusCode::kUnimplemented, testing::HasSubstr("head_size")));
 }
 
+// What decides whether a GPU uses kernels that are several operations in one.
+TEST(Emulation, OperationsInOneKernelHaveTheBitsOfTheirParts) {
+  for (const SubjectChoice& choice : SubjectChoices()) {
+    SCOPED_TRACE(SubjectName(choice));
+    EXPECT_TRUE(FusedEmulatedKernelsAreTheSame(choice.type, choice.variant != 0));
+    for (const int wrong : {0, 1, 2}) {
+      EXPECT_FALSE(FusedEmulatedKernelsAreTheSame(choice.type, choice.variant != 0, wrong))
+          << "operation " << wrong;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace parplan

@@ -151,6 +151,9 @@ struct ncclComm {
   std::shared_ptr<parplan::Clique> clique;
   int rank = 0;
   int split_count = 0;
+  // The device, and the memory that is taken of it.
+  int device = 0;
+  size_t memory = 0;
   bool is_made = false;
   bool is_aborted = false;
   // Calls that wait for others, and those that take their time.
@@ -167,6 +170,12 @@ using parplan::Kind;
 using parplan::Launch;
 using parplan::TheFakeNccl;
 
+// Called with the mutex of the fakes.
+void TakeMemory(ncclComm_t comm, size_t size) {
+  comm->memory += size;
+  parplan::fake::TakeMemory(comm->device, size);
+}
+
 ncclComm_t Join(std::shared_ptr<Clique> clique, int rank, int size) {
   auto* const comm = new ncclComm;
   if (clique->size == 0) {
@@ -179,7 +188,8 @@ ncclComm_t Join(std::shared_ptr<Clique> clique, int rank, int size) {
   ++TheFakeNccl().made;
   // NCCL has streams of its own.
   parplan::fake::TakeQueues(2);
-  parplan::fake::TakeMemory(parplan::fake::kCommunicator);
+  comm->device = parplan::fake::CurrentDevice();
+  TakeMemory(comm, parplan::fake::kCommunicator);
   return comm;
 }
 
@@ -216,6 +226,7 @@ ncclResult_t Put(ncclComm_t comm, const Call& call, cudaStream_t stream) {
 ncclResult_t EndLocked(ncclComm_t comm) {
   Clique& clique = *comm->clique;
   ++TheFakeNccl().ended;
+  parplan::fake::GiveMemoryBack(comm->device, comm->memory);
   if (++clique.ended == clique.size && !clique.is_used) TheFakeNccl().unused += clique.size;
   // Running operations end and leave arbitrary data in their buffers.
   for (const std::shared_ptr<Launch>& launch : comm->launches) {
@@ -398,6 +409,7 @@ ncclResult_t ncclGroupEnd() {
   launch->open_count = launch->calls.size();
   ++TheFakeNccl().operations;
   clique->is_used = true;
+  if (comm->memory == parplan::fake::kCommunicator) TakeMemory(comm, parplan::fake::kConnections);
   std::erase_if(comm->launches, [](const auto& old) { return old->item->is_over; });
   comm->launches.push_back(launch);
   const Kind kind = launch->calls.front().kind;

@@ -144,7 +144,9 @@ void Advance() {
   if (has_work) changed.notify_all();
 }
 
-void TakeMemory(size_t size) { devices[device].taken_memory += size; }
+int CurrentDevice() { return device; }
+void TakeMemory(int device, size_t size) { devices[device].taken_memory += size; }
+void GiveMemoryBack(int device, size_t size) { devices[device].taken_memory -= size; }
 
 void TakeQueues(int count) {
   for (int i = 0; i < count; ++i) NextQueue();

@@ -68,14 +68,19 @@ std::shared_ptr<Item> Submit(Stream& stream, std::shared_ptr<Item> item);
 void Finish(Item& item);
 // Runs everything that can run.
 void Advance();
-// Adds to the memory that is taken of the calling thread's device besides arrays and its context.
-void TakeMemory(size_t size);
+// Returns the calling thread's device.
+int CurrentDevice();
+// Adds to the memory that is taken of a device besides arrays and its context, and takes from it.
+void TakeMemory(int device, size_t size);
+void GiveMemoryBack(int device, size_t size);
 // Takes hardware queues of the calling thread's device, as streams of NCCL's own do.
 void TakeQueues(int count);
 
-// Memory of a device, and what the context and a communicator of NCCL take of it.
+// Memory of a device, and what the context and a communicator of NCCL take of it; the latter takes
+// kConnections more with its first operation.
 inline constexpr size_t kMemory = size_t{3} << 29;
 inline constexpr size_t kCommunicator = size_t{6} << 20;
+inline constexpr size_t kConnections = size_t{10} << 20;
 inline constexpr size_t kContext = size_t{1} << 29;
 // Returns the memory that chunks of virtual memory hold on a device. Called without `mutex`.
 size_t HeldBytes(int device);
