@@ -3,9 +3,8 @@
 The C library gives the end of its heap, and tensors beyond a size that changes while a program runs,
 back to the system. Each step then has pages made anew, filled with zeros, as often as its tensors
 happen to lie at the end: between none and ten thousand times a step of a small model, most often for
-parameters that FSDP gathers and frees. On one virtual machine a page took 6 to 10 us, a fifth of such
-a step, and as much of a layer that was measured alone. So jobs and their measurements keep what they
-free, as the caching allocator of PyTorch does on GPUs. The most that a process holds is the same.
+parameters that FSDP gathers and frees. So jobs and their measurements keep what they free, as the
+caching allocator of PyTorch does on GPUs.
 """
 
 from __future__ import annotations

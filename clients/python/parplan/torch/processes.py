@@ -84,7 +84,7 @@ def _begin(rank: int, work: Callable[..., None], environment: dict[str, str],
 def end_server() -> None:
     """Ends the process that ranks are forked from, if it runs, and waits for it. Then the processor
     time of all ranks is part of that of this process's children. The next ranks begin another."""
-    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    server: Any = forkserver._forkserver
     # A process that was forked has the number of its parent's server.
     if os.getpid() == _owner and getattr(server, "_forkserver_pid", None) is not None:
         server._stop()
