@@ -13,6 +13,7 @@ seed for each process. Only the seed of `hash` is the same on all ranks.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
@@ -28,6 +29,8 @@ _processes: Any = torch.multiprocessing
 # PyTorch 2.6 begins every process with this seed, later ones with one that they draw.
 _SEED_OF_OLD_RELEASES = 67280421310721
 # The modules that ranks import; each brings those that it imports.
+# The process that began the server.
+_owner: int | None = None
 _preloaded = ["parplan.torch.check.steps", "parplan.torch.measure.rank"]
 
 
@@ -78,7 +81,21 @@ def _begin(rank: int, work: Callable[..., None], environment: dict[str, str],
     work(rank, *arguments)
 
 
+def end_server() -> None:
+    """Ends the process that ranks are forked from, if it runs, and waits for it. Then the processor
+    time of all ranks is part of that of this process's children. The next ranks begin another."""
+    server: Any = forkserver._forkserver
+    # A process that was forked has the number of its parent's server.
+    if os.getpid() == _owner and getattr(server, "_forkserver_pid", None) is not None:
+        server._stop()
+
+
 def _begin_server() -> None:
+    global _owner
+    if _owner is None:
+        # Without it the server would outlive this process for a moment.
+        atexit.register(end_server)
+    _owner = os.getpid()
     if "transformers" in sys.modules:
         preload("transformers")
     forkserver.set_forkserver_preload(_preloaded)

@@ -16,6 +16,7 @@ from parplan.plan import Plan
 from parplan.torch import checkpoint
 from parplan.torch.attention import tokens_of
 from parplan.torch.grids import Grids
+from parplan.torch.heap import keep_freed_memory
 from parplan.torch.layers import find_layers
 from parplan.torch.losses import LossFunction, Losses, Reduction
 from parplan.torch.parts import whole_of
@@ -79,6 +80,8 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
     losses = Losses(loss_fn, reduction,
                     plan.layers[-1].strategy.gradient_degree * plan.micro_batch_count)
     place = torch.device(device if device is not None else _default_device())
+    if place.type == "cpu":
+        keep_freed_memory()
     check_release(plan, place)
     splits = splits_of(model, tensor_plan)
     check_spreads(plan, model, found, splits)

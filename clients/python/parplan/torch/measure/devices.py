@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from parplan.torch.heap import return_freed_memory
+
 # Reasons of NVML that slow a busy GPU down; idleness and clocks that were asked for are none.
 _THROTTLING = {0x4: "power limit", 0x8: "hardware slowdown", 0x10: "synchronized boost",
                0x20: "temperature (software)", 0x40: "temperature (hardware)",
@@ -81,6 +83,7 @@ class Processor(Device):
     def held_bytes(self) -> int | None:
         """Counts the pages that this process has written: its heap and what libraries keep for
         themselves. Their code is shared by all processes of the node."""
+        return_freed_memory()
         for line in self._lines("proc/self/smaps_rollup"):
             name, _, size = line.partition(":")
             if name == "Anonymous":

@@ -16,6 +16,7 @@ import torch.distributed as dist
 import torch.multiprocessing
 
 from parplan.errors import Error, make_error
+from parplan.torch.heap import keep_freed_memory
 from parplan.torch.processes import start_ranks
 
 # Any, because the type stubs of torch.multiprocessing declare only a part of the module.
@@ -87,6 +88,8 @@ def _begin(rank: int, count: int, device_type: str, threads: int | None, folder:
         torch.set_num_threads(threads)
     if device_type == "cuda":
         torch.cuda.set_device(rank)
+    else:
+        keep_freed_memory()
     # A rank alone on a GPU has a group too: programs that train make one, and it takes memory.
     has_group = count > 1 or (device_type == "cuda" and dist.is_nccl_available())
     try:

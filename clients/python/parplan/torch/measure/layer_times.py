@@ -165,8 +165,8 @@ class LayerMeasurement:
             if self._runtime == EAGER:
                 timed = stack.enter_context(with_masters(modules))
                 timed = [with_policy(one, policy, kind) for one in timed]
-            return {samples: measure_passes(timed, kind, samples, self._bench, layer.is_last)
-                    for samples in self._request.micro_batch_sizes}
+            return measure_passes(timed, kind, self._request.micro_batch_sizes, self._bench,
+                                  layer.is_last)
 
     def _add_memory(self, layer: _Layer, maker: SplitLayers, modules: Sequence[nn.Module],
                     kept: KeptBytes) -> None:

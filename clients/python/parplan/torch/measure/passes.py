@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 
+from parplan.torch.measure.devices import Device
 from parplan.torch.measure.models import LayerKind
 from parplan.torch.measure.steady import Bench, Effort, Spread
 
@@ -65,33 +66,50 @@ def _wait(tensor: torch.Tensor | None) -> None:
         result.trigger_wait()
 
 
-def measure_passes(layers: Sequence[nn.Module], kind: LayerKind, samples: int, bench: Bench,
-                   computes_loss: bool) -> PassTimes:
-    """Returns the times of one of `layers`, which are copies of one layer: as many as `LONG` if it
-    is chainable, else one."""
-    device = bench.device
-    if not kind.is_chainable:
-        alone = Pass(layers[:1], kind, samples, device.place, computes_loss)
+def measure_passes(layers: Sequence[nn.Module], kind: LayerKind, sizes: Sequence[int],
+                   bench: Bench, computes_loss: bool) -> dict[int, PassTimes]:
+    """Returns the times of one of `layers`, by the number of samples; `layers` are copies of one
+    layer: as many as `LONG` if it is chainable, else one. All sizes are measured in turns, so that
+    what slows the machine down for a while slows all of them down, and their order is right."""
+    each = [_Sample(layers, kind, samples, bench.device, computes_loss) for samples in sizes]
 
-        def once() -> list[float]:
-            return [device.time(alone.forward), device.time(alone.backward)]
+    def all_once() -> list[float]:
+        return [seconds for one in each for seconds in one.once()]
 
-        return _times(bench.measure(once), bench.effort, "")
-    chains = [Pass(layers[:length], kind, samples, device.place, False)
-              for length in (SHORT, LONG)]
+    spreads = bench.measure(all_once, count=len(each))
+    width = len(spreads) // len(each)
+    return {samples: one.times_of(spreads[place * width:(place + 1) * width], bench.effort)
+            for place, (samples, one) in enumerate(zip(sizes, each))}
 
-    def both() -> list[float]:
-        short, long = ([device.time(one.forward), device.time(one.backward)] for one in chains)
+
+class _Sample:
+    """Passes over copies of a layer, for one number of samples."""
+
+    def __init__(self, layers: Sequence[nn.Module], kind: LayerKind, samples: int, device: Device,
+                 computes_loss: bool) -> None:
+        self._device, self._is_chain = device, kind.is_chainable
+        lengths = (SHORT, LONG) if kind.is_chainable else (1,)
+        self._passes = [Pass(layers[:length], kind, samples, device.place,
+                             computes_loss and not kind.is_chainable) for length in lengths]
+
+    def once(self) -> list[float]:
+        """Returns the times of a forward and a backward pass over one layer; of a chain, also those
+        of its layers with what comes once a chain."""
+        found = [[self._device.time(one.forward), self._device.time(one.backward)]
+                 for one in self._passes]
+        if not self._is_chain:
+            return found[0]
+        short, long = found
         return [*((b - a) / (LONG - SHORT) for a, b in zip(short, long)),
                 *(b / LONG for b in long)]
 
-    forward, backward, whole_forward, whole_backward = bench.measure(both)
-    if min(forward.median, backward.median) > 0:
-        return _times([forward, backward], bench.effort, "")
-    # On a busy machine a longer chain may take no longer.
-    return _times([whole_forward, whole_backward], bench.effort,
-                  f"a chain of {LONG} layers took no longer than one of {SHORT}, so each has a "
-                  f"part of the chain of {LONG}")
+    def times_of(self, spreads: Sequence[Spread], effort: Effort) -> PassTimes:
+        if not self._is_chain or min(one.median for one in spreads[:2]) > 0:
+            return _times(spreads[:2], effort, "")
+        # On a busy machine a longer chain may take no longer.
+        return _times(spreads[2:], effort,
+                      f"a chain of {LONG} layers took no longer than one of {SHORT}, so each has a "
+                      f"part of the chain of {LONG}")
 
 
 def _times(spreads: Sequence[Spread], effort: Effort, note: str) -> PassTimes:

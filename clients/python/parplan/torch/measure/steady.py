@@ -82,10 +82,11 @@ class Bench:
         self.effort = dataclasses.replace(effort, warm_up_seconds=device.warm_up_seconds)
         self.clock_log = ClockLog(device)
 
-    def measure(self, sample: Callable[[], Sequence[float]]) -> list[Spread]:
-        """Repeats `sample` on all ranks at once, which is how they train. Returns the times of the
-        rank that is slowest, by its median."""
-        own = measure(sample, self.effort, agree=self.job.agree)
+    def measure(self, sample: Callable[[], Sequence[float]], count: int = 1) -> list[Spread]:
+        """Repeats `sample`, which does `count` things in turns, on all ranks at once, which is how
+        they train. Returns the times of the rank that is slowest, by its median."""
+        effort = dataclasses.replace(self.effort, seconds=count * self.effort.seconds)
+        own = measure(sample, effort, agree=self.job.agree)
         self.clock_log.read()
         rows = self.job.gather([value for one in own for value in dataclasses.astuple(one)])
         return [slowest([_spread(row[4 * place:4 * place + 4]) for row in rows])

@@ -68,3 +68,26 @@ def test_a_rank_that_fails_is_an_error_with_its_traceback(tmp_path):
 def test_without_forks_each_rank_is_a_new_process(tmp_path):
     processes.start_ranks(tell, (str(tmp_path),), 1, forks=False)
     assert json.loads((tmp_path / "0").read_text())["parent"] == os.getpid()
+
+
+WORK_SECONDS = 0.5
+
+
+def work(rank):
+    while sum(os.times()[:2]) < WORK_SECONDS:
+        pass
+
+
+def test_processor_time_of_ranks_is_that_of_children():
+    def children():
+        times = os.times()
+        return times.children_user + times.children_system
+
+    processes.end_server()
+    before = children()
+    processes.start_ranks(work, (), 2)
+    processes.end_server()
+    # Clocks tick every 10 ms.
+    assert children() - before > 2 * WORK_SECONDS - 0.1
+    # None runs now.
+    processes.end_server()

@@ -7,9 +7,11 @@ from measured_models import on_meta
 from torch import nn
 
 from parplan.errors import SpecInvalid
+from parplan.torch.measure import passes
 from parplan.torch.measure.devices import Processor
 from parplan.torch.measure.job import Job
 from parplan.torch.measure.layer_times import LayerMeasurement
+from parplan.torch.measure.passes import LONG, SHORT, Pass
 from parplan.torch.measure.request import Request
 from parplan.torch.measure.splits import Split, SplitLayers
 from parplan.torch.measure.steady import Bench, Effort
@@ -99,3 +101,28 @@ def test_a_layer_whose_code_knows_its_whole_size_is_left_out():
     made, _ = measure(decoders(), split=Split(2), makers=PartsOfHeads)
     assert [one["layer_definition_id"] for one in made.timings] == ["embedding", "head"]
     assert any("layer 1: cannot run on 2 tensor-parallel ranks:" in note for note in made.notes)
+
+
+def test_numbers_of_samples_are_measured_in_turns(monkeypatch):
+    begun = []
+
+    class Watched(Pass):
+        def __init__(self, layers, kind, samples, *others):
+            super().__init__(layers, kind, samples, *others)
+            self.key = (samples, len(layers))
+
+        def forward(self):
+            begun.append(self.key)
+            super().forward()
+
+    monkeypatch.setattr(passes, "Pass", Watched)
+    model = decoders()
+    decoder = model.kinds[1]
+    bench = Bench(Processor(), Effort(seconds=0.001))
+    found = passes.measure_passes(model.on_device(decoder, CPU, LONG), decoder, [1, 3], bench,
+                                  False)
+    assert list(found) == [1, 3]
+    turn = [(1, SHORT), (1, LONG), (3, SHORT), (3, LONG)]
+    assert begun == turn * (len(begun) // len(turn))
+    # Those that warm up are not counted.
+    assert {one.forward.count for one in found.values()} == {len(begun) // len(turn) - 2}

@@ -172,8 +172,8 @@ def test_llama_of_a_configuration_is_measured_from_the_meta_device(tmp_path):
     # The plan of the model itself.
     assert model.tensor_plan["model.layers.*.self_attn.o_proj"] == "rowwise"
     decoder = model.kinds[1]
-    times = measure_passes(model.on_device(decoder, CPU, 4), decoder, 1,
-                           Bench(Processor(), Effort(seconds=0.05)), False)
+    times = measure_passes(model.on_device(decoder, CPU, 4), decoder, [1],
+                           Bench(Processor(), Effort(seconds=0.05)), False)[1]
     assert times.forward.median > 0 and times.backward.median > 0
 
 
@@ -189,8 +189,8 @@ def test_images_of_a_configuration_are_what_its_model_is_called_with(tmp_path):
     # Ranks that share tokens each have the whole image.
     assert model.kinds[0].sharing_tokens(2).given.shape == (3, 16, 16)
     for kind, is_last in zip(model.kinds, (False, False, True)):
-        times = measure_passes(model.on_device(kind, CPU, 4), kind, 2,
-                               Bench(Processor(), Effort(seconds=0.02)), is_last)
+        times = measure_passes(model.on_device(kind, CPU, 4), kind, [2],
+                               Bench(Processor(), Effort(seconds=0.02)), is_last)[2]
         assert times.forward.median > 0
 
 
