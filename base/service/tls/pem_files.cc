@@ -51,8 +51,8 @@ absl::StatusOr<std::vector<CertificateHandle>> ParseCertificates(const char* fie
                                                                  const std::string& text) {
   const BioHandle bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
   std::vector<CertificateHandle> certificates;
-  // Reads blocks of TRUSTED CERTIFICATE too, because gRPC does: it stops in silence at the first one
-  // that is damaged, and never sees those after it.
+  // Reads blocks of TRUSTED CERTIFICATE too, because gRPC does: it stops in silence at the first
+  // one that is damaged, and never sees those after it.
   while (X509* const next = PEM_read_bio_X509_AUX(bio.get(), nullptr, NoPassphrase, nullptr)) {
     certificates.emplace_back(next);
   }
