@@ -201,15 +201,23 @@ Seconds GroupCosts::QuantisationTime(const LayerFootprint& footprint, ShardingLe
       bytes / (device_->memory_bytes_per_second * coefficients_[Coefficient::kMemoryEfficiency]));
 }
 
-Seconds GroupCosts::PartCopyTime(const LayerDefinition& definition, ShardingLevel level,
-                                 int replica_count) const {
+Seconds GroupCosts::PartCopyTime(const LayerDefinition& definition, const LayerFootprint& footprint,
+                                 ShardingLevel level, const Strategy& strategy) const {
   const bool gathers = runtime_.gathers_parameters_in_step && level != ShardingLevel::kNone &&
-                       level != ShardingLevel::kParameters && replica_count > 1;
+                       level != ShardingLevel::kParameters;
   if (!gathers || !runtime_.copies_gathered_parts || !runtime_.eager || !device_.has_value()) {
     return Seconds();
   }
-  return Seconds::Of(ParameterTensorCount(definition) * replica_count *
-                     coefficients_[Coefficient::kLaunchInterval]);
+  // Parameters that no other rank has a part of are not gathered, nor are frozen ones.
+  const auto copies = [](int tensor_count, int64_t parameter_count, int replica_count) {
+    return parameter_count > 0 && replica_count > 1 ? tensor_count * replica_count : 0;
+  };
+  const int of_experts = ExpertTensorCount(definition);
+  const int count =
+      copies(ParameterTensorCount(definition) - of_experts, footprint.parameter_count,
+             strategy.data_parallel_degree * strategy.context_parallel_degree) +
+      copies(of_experts, footprint.expert_parameter_count, strategy.expert_replica_count());
+  return Seconds::Of(count * coefficients_[Coefficient::kLaunchInterval]);
 }
 
 Seconds GroupCosts::ShardedGradientTime(int64_t parameter_count, int replica_count) const {

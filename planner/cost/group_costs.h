@@ -129,9 +129,9 @@ class GroupCosts {
                            const Strategy& strategy) const;
   // Returns the time in which the host launches the copies of a gathered layer's parts, one for
   // each parameter tensor and rank (`RuntimeTraits::copies_gathered_parts`); 0 if it makes none, or
-  // `level` has no such gather, or the device is unknown.
-  Seconds PartCopyTime(const LayerDefinition& definition, ShardingLevel level,
-                       int replica_count) const;
+  // `level` has no such gather, or all is frozen, or the device is unknown.
+  Seconds PartCopyTime(const LayerDefinition& definition, const LayerFootprint& footprint,
+                       ShardingLevel level, const Strategy& strategy) const;
   // Returns the time by which a backward pass is longer because it updates its shard of the
   // gradients over `parameter_count` parameters; 0 if the optimizer was not measured.
   Seconds ShardedGradientTime(int64_t parameter_count, int replica_count) const;

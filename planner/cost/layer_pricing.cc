@@ -147,7 +147,7 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, const Recomputation& reco
       costs_.OptimizerTime(footprint.expert_parameter_count, sharding,
                            strategy_.expert_replica_count()) +
       costs_.QuantisationTime(footprint, sharding, strategy_) +
-      std::max(Seconds(), costs_.PartCopyTime(layer_.definition(), sharding, replicas) -
+      std::max(Seconds(), costs_.PartCopyTime(layer_.definition(), footprint, sharding, strategy_) -
                               DataParallelOf(sharding).forward);
   if (sharding >= ShardingLevel::kGradients && replicas > 1) {
     const Seconds work = costs_.ShardedGradientTime(

@@ -61,7 +61,8 @@ int ParameterTensorCount(const LayerDefinition& layer) {
     count += 7;
   }
   if (layer.has_experts()) {
-    count += 3 + (layer.shared_expert_feed_forward_size > 0 ? 2 : 0) +
+    // The router.
+    count += 1 + ExpertTensorCount(layer) + (layer.shared_expert_feed_forward_size > 0 ? 2 : 0) +
              (layer.expert_latent_size > 0 ? 2 : 0);
   } else if (layer.has_feed_forward()) {
     count += 2;
@@ -69,6 +70,8 @@ int ParameterTensorCount(const LayerDefinition& layer) {
   // The map of the pair, and three norms.
   return count + (layer.prediction_depth > 0 ? 4 : 0);
 }
+
+int ExpertTensorCount(const LayerDefinition& layer) { return layer.has_experts() ? 2 : 0; }
 
 double ProjectedWidth(const StateSpace& space) {
   const double inner = 2.0 * space.inner_size;

@@ -46,6 +46,10 @@ int NormCount(const LayerDefinition& layer);
 // of a rank. 0 for opaque layers.
 int ParameterTensorCount(const LayerDefinition& layer);
 
+// Returns those of them that are split over ranks of expert parallelism; 0 for layers without
+// experts.
+int ExpertTensorCount(const LayerDefinition& layer);
+
 // Returns the elements of the parts before the feed-forward part: all attention blocks, or the
 // state space. 0 for layers with neither.
 //

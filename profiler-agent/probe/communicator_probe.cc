@@ -53,7 +53,8 @@ absl::StatusOr<CommunicatorMemory> MeasureCommunicators(RankContext& job, Device
     each = static_cast<double>((memory.all.count() + count - 1) / count);
   }
   PARPLAN_RETURN_IF_ERROR(control.AllReduce(ElementType::kFloat64, &each, 1, Reduction::kMax));
-  if (each >= 0.0) memory.each = Bytes::Ceil(each);
+  // Nothing is no figure: other programs gave memory back meanwhile.
+  if (each > 0.0) memory.each = Bytes::Ceil(each);
   return memory;
 }
 

@@ -26,7 +26,8 @@ struct CommunicatorMemory {
   // The memory of all of them.
   Bytes all;
   // The mean of them, rounded up, on the rank where it is largest; the same at every rank. Absent
-  // where the device has no communicators of its own: groups through the host's memory.
+  // where the device has no communicators of its own, since groups go through the host's memory, or
+  // where other programs gave back as much memory meanwhile as the groups took.
   std::optional<Bytes> each;
 };
 

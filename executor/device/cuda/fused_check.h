@@ -9,9 +9,10 @@
 namespace parplan::cuda {
 
 // Runs `AddBiasAndGelu`, `AddResidual` and `AddResidualAndNorm` on small arrays in the queue's
-// scratch memory, by `fused` and by `parts`. Returns whether all bits of the results are the same;
-// false after an error, which the queue keeps. Waits for the device. REQUIRES, unchecked: both are
-// kernels of one type over `queue`.
+// scratch memory, by `fused` and by `parts`, in packs and element by element, with biases and
+// without. Returns whether all bits of the results are the same; false after an error, which the
+// queue keeps. Waits for the device. REQUIRES, unchecked: both are kernels of one type over
+// `queue`.
 bool FusedIsSame(KernelQueue& queue, LayerKernels& parts, LayerKernels& fused);
 
 }  // namespace parplan::cuda

@@ -86,7 +86,9 @@ def profile(kind: str, folder: pathlib.Path, seconds: float) -> pathlib.Path:
     spec, out = folder / "spec.json", folder / "profile.json"
     spec.write_bytes(plans.json_text(models.spec_of(kind)))
     command = [sys.executable, "-c", "from parplan.torch.command.main import main; "
-               "raise SystemExit(main())", "profile", "--model", f"study_models:{kind}",
+               "from parplan.torch.processes import end_server; "
+               # So the processor time of its ranks is not that of others.
+               "code = main(); end_server(); raise SystemExit(code)", "profile", "--model", f"study_models:{kind}",
                "--spec", spec, "--micro-batch", "1", "2", "4", "8",
                "--tensor-parallel", "2", "--device-kind", DEVICE_KIND, "--devices-per-node",
                str(RANKS), "--seconds", str(seconds), "--out", out]

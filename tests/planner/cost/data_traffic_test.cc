@@ -97,8 +97,10 @@ TEST(LayerTraffic, PartsThatAreGatheredAreCopiedOneByOne) {
                             .DataParallel(group.layer_source(1).Footprint(strategy, 1), strategy,
                                           ShardingLevel::kOptimizer)
                             .forward.value();
+  const LayerDefinition& definition = group.layer_source(1).definition();
+  LayerFootprint footprint = group.layer_source(1).Footprint(strategy, 1);
   const double launches =
-      group.PartCopyTime(group.layer_source(1).definition(), ShardingLevel::kOptimizer, 8).value();
+      group.PartCopyTime(definition, footprint, ShardingLevel::kOptimizer, strategy).value();
   EXPECT_NEAR(launches, 48 * group.memory_coefficients()[Coefficient::kLaunchInterval], 1e-12);
   ASSERT_GT(launches, gather);
   EXPECT_NEAR(CopiesOf(nanotron, ShardingLevel::kOptimizer), launches - gather, 1e-12);
@@ -106,6 +108,34 @@ TEST(LayerTraffic, PartsThatAreGatheredAreCopiedOneByOne) {
   RuntimeTraits captured = nanotron;
   captured.eager = false;
   EXPECT_EQ(CopiesOf(captured, ShardingLevel::kOptimizer), 0.0);
+  // Frozen parameters do not change, so nothing is gathered.
+  footprint.parameter_count = 0;
+  EXPECT_EQ(group.PartCopyTime(definition, footprint, ShardingLevel::kOptimizer, strategy),
+            Seconds());
+}
+
+// Experts over four of eight ranks: their two tensors come from two ranks each, the router, two
+// norms and the two matrices of the attention from eight.
+TEST(LayerTraffic, PartsOfExpertsAreCopiedFromRanksThatHaveTheSameExperts) {
+  const CostModel costs = CostsUnder(*FindRuntime("nanotron"), 0, Precision::kBf16);
+  const GroupCosts& group = costs.group(kFirstGroup);
+  LayerDefinition definition = group.layer_source(1).definition();
+  definition.expert_count = 8;
+  ASSERT_TRUE(definition.has_experts());
+  Strategy strategy = Degrees(1, 8);
+  strategy.expert_parallel_degree = 4;
+  ASSERT_EQ(strategy.expert_replica_count(), 2);
+  LayerFootprint footprint;
+  footprint.parameter_count = 1;
+  footprint.expert_parameter_count = 1;
+  const double launch = group.memory_coefficients()[Coefficient::kLaunchInterval];
+  const auto copies = [&] {
+    return group.PartCopyTime(definition, footprint, ShardingLevel::kOptimizer, strategy).value() /
+           launch;
+  };
+  EXPECT_NEAR(copies(), 5 * 8 + 2 * 2, 1e-9);
+  strategy.expert_parallel_degree = 8;
+  EXPECT_NEAR(copies(), 5 * 8, 1e-9);
 }
 
 }  // namespace

@@ -23,8 +23,9 @@ _VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_M
 
 
 def keep_freed_memory() -> bool:
-    """Lets this process keep memory that it frees. Returns whether it does now: not with a C library
-    other than glibc, nor where the environment has settings of its allocator, which stay."""
+    """Lets this process keep memory that it frees, for as long as it runs; `return_freed_memory`
+    gives back what is free at that moment. Returns whether glibc's allocator has these settings now:
+    not with another C library, nor where the environment has settings of its own, which stay."""
     if any(name in os.environ for name in _VARIABLES) or \
             "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
         return False
@@ -32,7 +33,7 @@ def keep_freed_memory() -> bool:
     if mallopt is None:
         return False
     # A threshold of -1 is none.
-    return bool(mallopt(_MMAP_THRESHOLD, _LARGEST_IN_HEAP)) and bool(mallopt(_TRIM_THRESHOLD, -1))
+    return bool(mallopt(_TRIM_THRESHOLD, -1)) and bool(mallopt(_MMAP_THRESHOLD, _LARGEST_IN_HEAP))
 
 
 def return_freed_memory() -> None:

@@ -13,10 +13,10 @@ seed for each process. Only the seed of `hash` is the same on all ranks.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from multiprocessing import forkserver, reduction
 from typing import Any
@@ -28,9 +28,11 @@ import torch.multiprocessing
 _processes: Any = torch.multiprocessing
 # PyTorch 2.6 begins every process with this seed, later ones with one that they draw.
 _SEED_OF_OLD_RELEASES = 67280421310721
+# The process that began the server, and the server's.
+_owner: tuple[int, int] | None = None
+# How long the end of the server is waited for, in seconds.
+_PATIENCE = 5.0
 # The modules that ranks import; each brings those that it imports.
-# The process that began the server.
-_owner: int | None = None
 _preloaded = ["parplan.torch.check.steps", "parplan.torch.measure.rank"]
 
 
@@ -82,26 +84,42 @@ def _begin(rank: int, work: Callable[..., None], environment: dict[str, str],
 
 
 def end_server() -> None:
-    """Ends the process that ranks are forked from, if it runs, and waits for it. Then the processor
-    time of all ranks is part of that of this process's children. The next ranks begin another."""
+    """Ends the process that ranks are forked from, if `start_ranks` began it, and waits for it. Then
+    the processor time of all ranks is part of that of this process's children. The next ranks begin
+    another. A process that this one forked meanwhile, and that still runs, may keep the server:
+    then it is not waited for longer than 5 s, and goes on."""
+    global _owner
     server: Any = forkserver._forkserver
+    descriptor = getattr(server, "_forkserver_alive_fd", None)
+    number = getattr(server, "_forkserver_pid", None)
     # A process that was forked has the number of its parent's server.
-    if os.getpid() == _owner and getattr(server, "_forkserver_pid", None) is not None:
-        server._stop()
+    if descriptor is None or number is None or _owner != (os.getpid(), number):
+        return
+    # As `ForkServer._stop`, which waits without a limit.
+    os.close(descriptor)
+    server._forkserver_alive_fd = server._forkserver_pid = _owner = None
+    if server._forkserver_address and not server._forkserver_address.startswith("\0"):
+        with contextlib.suppress(OSError):
+            os.unlink(server._forkserver_address)
+    server._forkserver_address = None
+    deadline = time.monotonic() + _PATIENCE
+    with contextlib.suppress(ChildProcessError):  # Someone else has waited for it.
+        while os.waitpid(number, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
 
 
 def _begin_server() -> None:
     global _owner
-    if _owner is None:
-        # Without it the server would outlive this process for a moment.
-        atexit.register(end_server)
-    _owner = os.getpid()
+    before = getattr(forkserver._forkserver, "_forkserver_pid", None)
     if "transformers" in sys.modules:
         preload("transformers")
     forkserver.set_forkserver_preload(_preloaded)
     # It finds the modules that this process has. NumPy's OpenBLAS would start threads.
     with _environment(PYTHONPATH=os.pathsep.join(sys.path), OPENBLAS_NUM_THREADS="1"):
         forkserver.ensure_running()
+    begun = getattr(forkserver._forkserver, "_forkserver_pid", None)
+    if begun is not None and begun != before:
+        _owner = (os.getpid(), begun)
 
 
 @contextlib.contextmanager

@@ -57,6 +57,8 @@ class Pass:
         torch.autograd.backward(self.result, torch.ones_like(self.result))
         self.result = self._given
         _wait(self._given.grad)
+        # Chains of other sizes follow, which need the memory.
+        self._given.grad = None
 
 
 def _wait(tensor: torch.Tensor | None) -> None:

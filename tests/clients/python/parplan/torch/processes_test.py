@@ -91,3 +91,26 @@ def test_processor_time_of_ranks_is_that_of_children():
     assert children() - before > 2 * WORK_SECONDS - 0.1
     # None runs now.
     processes.end_server()
+
+
+def wait_for_end(pipe):
+    pipe.recv()
+
+
+def test_a_server_that_others_hold_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "_PATIENCE", 0.1)
+    told(tmp_path)
+    fork = multiprocessing.get_context("fork")
+    here, there = fork.Pipe()
+    # It has a copy of the descriptor that keeps the server alive.
+    holder = fork.Process(target=wait_for_end, args=(there,), daemon=True)
+    holder.start()
+    try:
+        processes.end_server()
+        assert holder.is_alive()
+        # The next ranks have a server of their own.
+        assert len(told(tmp_path)) == 2
+    finally:
+        here.send(None)
+        holder.join()
+    processes.end_server()

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -56,8 +57,10 @@ TEST_P(PipelineBoundTest, IsNeverAboveTheSimulatedStep) {
     const int64_t count = std::uniform_int_distribution<int64_t>(1, 25)(random);
     const std::vector<StageTimes> stages = RandomStages(random, depth);
     const double bound = PipelineStepBound(GetParam(), stages, count).value();
-    for (const bool blocking : {false, true}) {
-      const PipelineRules rules = {.schedule = GetParam(), .blocking_messages = blocking};
+    for (const auto& [blocking, serial] :
+         {std::pair(false, false), std::pair(true, false), std::pair(true, true)}) {
+      const PipelineRules rules = {
+          .schedule = GetParam(), .blocking_messages = blocking, .serial_messages = serial};
       const double step = StepTime(rules, stages, count).value();
       ASSERT_LE(bound, step * (1.0 + 1e-12))
           << "seed " << kSeed << " trial " << trial << ": " << Describe(stages, count);
