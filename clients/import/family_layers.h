@@ -16,8 +16,8 @@
 namespace parplan {
 
 // Returns the names of `layer_count` layers, as `layer_types` has them, of a family whose class
-// makes them by a rule of its own if no list is there: MiMo-V2, MiniMax, RecurrentGemma and Cohere 2
-// with experts, or by `layer_group_size`. Empty for other families. MiniMax's first files have no
+// makes them by a rule of its own if no list is there: MiMo-V2, MiniMax, RecurrentGemma and Cohere
+// 2 with experts, or by `layer_group_size`. Empty for other families. MiniMax's first files have no
 // rule; without a list `fields` remembers an error about `attn_type_list`, and the result is empty.
 std::vector<std::string> LayersOfFamily(const FamilyTraits& traits, ConfigFields& fields,
                                         int layer_count);

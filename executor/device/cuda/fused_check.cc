@@ -12,19 +12,22 @@ namespace {
 
 constexpr int64_t kRows = 3;
 
-// What is computed: kernels of packs or of single elements, by the size of a row, with the biases
-// of a GPT or none, as in a Llama.
+// A computation by kernels of packs or of single elements, which the size of a row decides, with
+// the biases of a GPT or with none, as in a Llama.
 struct Case {
   int64_t row_size = 0;
   NormKind kind = NormKind::kLayerNorm;
   bool has_biases = true;
 };
 
-// Rows of more packs, or elements, than a block has threads, so that threads come round.
-constexpr Case kCases[] = {{257 * 8, NormKind::kLayerNorm, true},
-                           {257 * 8, NormKind::kRmsNorm, false},
-                           {2057, NormKind::kLayerNorm, true},
-                           {2057, NormKind::kRmsNorm, false}};
+// Rows of more packs of eight, or more elements, than a block has threads, so that threads come
+// round.
+constexpr int64_t kPackedRow = 2056;
+constexpr int64_t kOddRow = 2057;
+constexpr Case kCases[] = {{kPackedRow, NormKind::kLayerNorm, true},
+                           {kPackedRow, NormKind::kRmsNorm, false},
+                           {kOddRow, NormKind::kLayerNorm, true},
+                           {kOddRow, NormKind::kRmsNorm, false}};
 
 // The arrays of one side.
 struct Side {
