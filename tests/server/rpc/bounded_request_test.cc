@@ -5,14 +5,21 @@
 #include <google/protobuf/descriptor_database.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/error.h"
+#include "clients/cpp/status_from_grpc.h"
 #include "parplan/v1/calibration.pb.h"
 #include "parplan/v1/plan_service.pb.h"
+#include "server/access/policy.h"
+#include "server/audit/audit_record.h"
+#include "tests/server/rpc/reason_matcher.h"
 #include "tests/server/rpc/rpc_harness.h"
 #include "tests/server/rpc/small_world.h"
 #include "tests/support/raw_call.h"
@@ -156,6 +163,31 @@ TEST(RpcServer, RequestsOfTooManyPartsAreNotDecoded) {
                     SmallQuestion().SerializeAsString())
                 .error_code(),
             grpc::OK);
+}
+
+// Whoever may not report learns nothing more from bytes that are no report.
+TEST(RpcServer, AReportThatIsNotDecodedIsRefusedForTheRoleFirst) {
+  RpcHarness harness;
+  const auto report = [&harness] {
+    return FromGrpcStatus(
+        CallRaw(harness.channel(), "/parplan.v1.ExecutionService/ReportMetrics", "\xff\xff"));
+  };
+  Grant grant;
+  grant.identities = {"anonymous"};
+  grant.clusters = {"lab"};
+  grant.role = "reader";
+  for (const std::vector<Grant>& grants : {std::vector<Grant>(), std::vector<Grant>{grant}}) {
+    const size_t audited = harness.audit().records().size();
+    harness.Allow(grants);
+    EXPECT_THAT(report(), IsRefused(absl::StatusCode::kPermissionDenied, Reason::kRoleRequired));
+    const std::vector<AuditRecord> records = harness.audit().records();
+    ASSERT_EQ(records.size(), audited + 1);
+    EXPECT_EQ(records.back().method, "ReportMetrics");
+  }
+  grant.role = "executor";
+  grant.jobs = {"mine"};
+  harness.Allow({grant});
+  EXPECT_THAT(report(), IsRefused(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid));
 }
 
 }  // namespace
