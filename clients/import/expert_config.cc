@@ -138,9 +138,12 @@ void AddIdentityExperts(ConfigFields& fields, int hidden_size, int dense_size, E
 }
 
 // Marks the layers with experts: all, but those that one of several rules takes out.
-void ReadExpertLayers(ConfigFields& fields, int layer_count, Experts& experts) {
+void ReadExpertLayers(const FamilyTraits& traits, ConfigFields& fields, int layer_count,
+                      Experts& experts) {
   experts.in_layer.assign(layer_count, true);
-  const int dense_first = fields.Count(kDenseLayerCounts, 0);
+  // The default of Ling's class.
+  const int dense_otherwise = traits.model_type == "bailing_hybrid" ? std::min(2, layer_count) : 0;
+  const int dense_first = fields.Count(kDenseLayerCounts, dense_otherwise);
   if (dense_first > layer_count) {
     fields.Fail(fields.Given(kDenseLayerCounts),
                 absl::StrCat("must be at most the ", layer_count, " layers of the model"));
@@ -240,7 +243,7 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   experts.latent_size = fields.Count({"moe_latent_size"}, 0);
   // How a shared expert is weighed that there is not.
   if (shared_count == 0 && shared_size == 0) fields.MarkRead("shared_moe_mode");
-  ReadExpertLayers(fields, run.layer_count, experts);
+  ReadExpertLayers(traits, fields, run.layer_count, experts);
   // MiMoV2FlashConfig's first layer is dense unless a list says otherwise.
   if (traits.model_type == "mimo_v2_flash" && !fields.Has("mlp_layer_types") &&
       !fields.Has("moe_layer_freq") && !experts.in_layer.empty()) {

@@ -41,6 +41,10 @@ void ReadBiases(const FamilyTraits& traits, ConfigFields& fields, LayerExtras& e
   extra.query_key_value_bias =
       fields.Flag({"use_qkv_bias", "qkv_bias", "add_qkv_bias"}, extra.query_key_value_bias);
   extra.feed_forward_bias = fields.Flag({"mlp_bias"}, has_bias);
+  // Its class has them in dense parts and shared experts, and not in the other experts.
+  if (traits.model_type == "step3p5" && fields.Flag({"mlp_bias"}, false)) {
+    fields.Fail("mlp_bias", "must be false: biases of dense layers alone have no run here");
+  }
   if (fields.Flag({"no_bias"}, true) == false) {
     extra.query_key_value_bias = true;
     extra.output_bias = true;

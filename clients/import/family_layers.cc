@@ -55,6 +55,12 @@ int64_t AttentionExperts(ConfigFields& fields, const TransformerRunFacts& run,
   const int64_t experts = fields.Size({"num_local_experts", "moe_num_experts"});
   const int64_t hidden = run.hidden_size;
   const int64_t width = int64_t{run.key_value_head_count} * HeadSize(run);
+  if (width > kMaxImportCount / experts) {
+    fields.Fail(fields.Given({"num_local_experts", "moe_num_experts"}),
+                absl::StrCat("times the width ", width, " of the heads of one must be at most ",
+                             kMaxImportCount));
+    return 0;
+  }
   const int64_t counted = int64_t{run.attention_head_count} * HeadSize(run);
   notes->push_back(absl::StrCat(
       "attention has ", experts,
@@ -79,7 +85,8 @@ std::vector<std::string> LayersOfFamily(const FamilyTraits& traits, ConfigFields
       is_cohere ? fields.Optional({"prefix_dense_sliding_window_pattern"}, 1) : 1;
   const int period = is_cohere ? fields.Optional({"sliding_window_pattern"}, 4) : 1;
   // Ling: the last layer of each group has attention. Classes differ about an incomplete group.
-  const int group = fields.Optional({"layer_group_size"}, 0);
+  const bool is_ling = traits.model_type == "bailing_hybrid";
+  const int group = fields.Optional({"layer_group_size"}, is_ling ? 6 : 0);
   if (group > 0 && layer_count % group != 0) {
     fields.Fail("layer_group_size",
                 absl::StrCat("must divide the number of layers ", layer_count,
@@ -90,6 +97,9 @@ std::vector<std::string> LayersOfFamily(const FamilyTraits& traits, ConfigFields
     if (traits.model_type == "mimo_v2_flash") {
       const bool is_full = i == 0 || (i + 1) % 6 == 0;
       names.emplace_back(is_full ? "full_attention" : "sliding_attention");
+    } else if (traits.model_type == "step3p5") {
+      // Whatever `sliding_window` says.
+      names.emplace_back("full_attention");
     } else if (traits.model_type == "minimax") {
       names.emplace_back(i % 2 == 0 ? "full_attention" : "linear_attention");
     } else if (traits.model_type == "recurrent_gemma") {

@@ -16,9 +16,10 @@
 namespace parplan {
 
 // Returns the names of `layer_count` layers, as `layer_types` has them, of a family whose class
-// makes them by a rule of its own if no list is there: MiMo-V2, MiniMax, RecurrentGemma and Cohere
-// 2 with experts, or by `layer_group_size`. Empty for other families. MiniMax's first files have no
-// rule; without a list `fields` remembers an error about `attn_type_list`, and the result is empty.
+// makes them by a rule of its own if no list is there: MiMo-V2, MiniMax, Step-3.5, RecurrentGemma
+// and Cohere 2 with experts, or by `layer_group_size`, which Ling's class has if a file has none.
+// Empty for other families. MiniMax's first files have no rule; without a list `fields` remembers
+// an error about `attn_type_list`, and the result is empty.
 std::vector<std::string> LayersOfFamily(const FamilyTraits& traits, ConfigFields& fields,
                                         int layer_count);
 
@@ -33,8 +34,8 @@ int CountPairedLayers(const FamilyTraits& traits, ConfigFields& fields,
                       std::vector<std::string>* notes);
 
 // Returns the parameters that each layer of the family has beyond those of `run`'s heads, norms and
-// biases; negative if it has fewer. 0 for families without a rule of their own. Notes what is not
-// priced. REQUIRES, unchecked: `run` has heads.
+// biases; negative if it has fewer. 0 for families without a rule of their own, and after an error.
+// Notes what is not priced. REQUIRES, unchecked: `run` has heads.
 int64_t FamilyParameterCount(const FamilyTraits& traits, ConfigFields& fields,
                              const TransformerRunFacts& run, std::vector<std::string>* notes);
 

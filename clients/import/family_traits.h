@@ -100,8 +100,8 @@ struct FamilyTraits {
 // an entry.
 const FamilyTraits* FindFamilyTraits(absl::string_view model_type);
 
-// Returns the family whose class has this name: `qwen2` for `Qwen2ForCausalLM`. Empty for classes of
-// other tasks, and of families without an entry.
+// Returns the family whose class has this name: `qwen2` for `Qwen2ForCausalLM`. Empty for classes
+// of other tasks, and of families without an entry.
 std::string FamilyOfClass(absl::string_view class_name);
 
 // Returns the family of the language model in a model of several parts: `qwen2` for `qwen2_5_vl`.

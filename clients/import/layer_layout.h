@@ -37,13 +37,13 @@ namespace parplan {
 // Falcon-H1, state spaces alone and `block_configs` come before the other fields, then
 // `hybrid_override_pattern`, then the first list of names that is not empty, then `attn_type_list`,
 // `linear_attn_config` and `full_attn_idxs`; beside any of these `attn_layer_period`,
-// `full_attention_interval` and `attn_layer_indices` do not count. Without any, MiMo-V2, MiniMax
-// and RecurrentGemma have the rule of their class (family_layers.h). Each layer has one part if
-// letters give them, or if some layer is named a feed-forward part or one of experts. Opaque
-// layers, and all layers of a model of state spaces alone, have no feed-forward part. Other layers
-// have one. Falcon-H1 has a state space beside attention in all. `*` in `opaque` makes all layers
-// opaque. An error, which `fields` remembers, names the field; a kind of layer that is not known is
-// one, unless `opaque` has it. After an error the result must not be used.
+// `full_attention_interval` and `attn_layer_indices` do not count. Without any, MiMo-V2, MiniMax,
+// Step-3.5 and RecurrentGemma have the rule of their class (family_layers.h). Each layer has one
+// part if letters give them, or if some layer is named a feed-forward part or one of experts.
+// Opaque layers, and all layers of a model of state spaces alone, have no feed-forward part. Other
+// layers have one. Falcon-H1 has a state space beside attention in all. `*` in `opaque` makes all
+// layers opaque. An error, which `fields` remembers, names the field; a kind of layer that is not
+// known is one, unless `opaque` has it. After an error the result must not be used.
 std::vector<LayerParts> ReadLayerLayout(const FamilyTraits& traits, ConfigFields& fields,
                                         int layer_count, const GivenOpaqueLayers& opaque);
 

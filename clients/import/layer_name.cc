@@ -42,17 +42,17 @@ std::string LayerName(const LayerParts& parts, const std::vector<LayerParts>& al
   if (others([&](const LayerParts& other) { return other.has_experts != parts.has_experts; })) {
     absl::StrAppend(&name, parts.has_experts ? "-experts" : "-dense");
   }
-  if (others([&](const LayerParts& other) {
+  if (parts.attention_head_count > 0 && others([&](const LayerParts& other) {
         return other.attention_head_count != parts.attention_head_count;
       })) {
     absl::StrAppend(&name, "-", parts.attention_head_count, "-heads");
   }
-  if (others([&](const LayerParts& other) {
+  if (parts.key_value_head_count > 0 && others([&](const LayerParts& other) {
         return other.key_value_head_count != parts.key_value_head_count;
       })) {
     absl::StrAppend(&name, "-", parts.key_value_head_count, "-groups");
   }
-  if (others([&](const LayerParts& other) {
+  if (parts.feed_forward_size > 0 && others([&](const LayerParts& other) {
         return other.feed_forward_size != parts.feed_forward_size;
       })) {
     absl::StrAppend(&name, "-", parts.feed_forward_size, "-wide");

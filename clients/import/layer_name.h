@@ -12,7 +12,7 @@
 namespace parplan {
 
 // Returns the id of a layer's definition among `all`: its kind, and what sets it apart from other
-// layers of that kind.
+// layers of that kind; of its sizes those that are not the model's.
 std::string LayerName(const LayerParts& parts, const std::vector<LayerParts>& all, bool is_encoder);
 
 }  // namespace parplan

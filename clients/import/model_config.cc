@@ -212,14 +212,20 @@ void FailWithoutFamily(ConfigFields& config) {
 }
 
 // Says how weights in the file are stored: they are trained in the precision of the model.
-void NoteStoredWeights(ConfigFields& config, std::vector<std::string>* notes) {
+// `config` reads `object`, whose place in the file is `path`.
+void NoteStoredWeights(const json& object, absl::string_view path, ConfigFields& config,
+                       std::vector<std::string>* notes) {
   for (const char* key : {"quantization_config", "quantization", "compression_config"}) {
-    const json* const stored = config.Object(key);
-    if (stored == nullptr || stored->empty()) continue;
+    config.MarkRead(key);
+    const auto stored = object.find(key);
+    if (stored == object.end() || !stored->is_structured() || stored->empty()) {
+      config.Note(key, "is about how the file's weights are stored", notes);
+      continue;
+    }
     const auto method = stored->find("quant_method");
     const bool is_named = method != stored->end() && method->is_string();
     notes->push_back(absl::StrCat(
-        key, is_named ? absl::StrCat(" (", method->get<std::string>(), ")") : std::string(),
+        path, key, is_named ? absl::StrCat(" (", method->get<std::string>(), ")") : std::string(),
         ": is how the file's weights are stored; the model is planned with weights in its "
         "precision"));
   }
@@ -279,6 +285,7 @@ absl::StatusOr<ModelFacts> ReadPart(const LanguagePart& part, absl::string_view 
                                     const GivenOpaqueLayers& opaque, int depth,
                                     std::vector<std::string>* notes) {
   ConfigFields config(part.fields, file_name, part.path);
+  NoteStoredWeights(part.fields, part.path, config, notes);
   if (depth > 0) {
     std::optional<LanguagePart> inner = FindLanguagePart(part.fields, config, notes);
     PARPLAN_RETURN_IF_ERROR(config.status());
@@ -313,7 +320,7 @@ absl::StatusOr<ModelFacts> ReadModelConfig(const json& object, absl::string_view
     }
     return ReadFields(FamilyFromKeys(config), galvatron, opaque, config, notes);
   }
-  NoteStoredWeights(config, notes);
+  NoteStoredWeights(object, "", config, notes);
   const std::optional<LanguagePart> part = FindLanguagePart(object, config, notes);
   PARPLAN_RETURN_IF_ERROR(config.status());
   if (part.has_value()) return ReadPart(*part, file_name, opaque, kDeepestParts, notes);

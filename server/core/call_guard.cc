@@ -184,6 +184,12 @@ absl::Status CallGuard::Refuse(const Caller& caller, const std::string& call_id,
   return status;
 }
 
+absl::Status CallGuard::CheckUndecoded(const CallContext& context, absl::string_view method) {
+  const Caller& caller = *context.caller();
+  const absl::Status allowed = caller.Check(method, {});
+  return allowed.ok() ? allowed : Refuse(caller, context.request_id(), method, {}, allowed);
+}
+
 absl::Status CallGuard::CheckTarget(const CallContext& context, const AccessRow& row,
                                     absl::string_view method, CallTarget target) {
   const Caller& caller = *context.caller();

@@ -97,6 +97,11 @@ class CallGuard {
     return CheckTarget(context, row, method, *std::move(target));
   }
 
+  // Returns OK if the caller may make the call about something in some cluster, for a request that
+  // cannot be decoded, so that nothing says what it is about. Errors are those of `Check`, but for
+  // `TargetOf` and the store; only refusals are in the audit log.
+  absl::Status CheckUndecoded(const CallContext& context, absl::string_view method);
+
   // Records in the audit log that the caller is refused for `status`, an error, and returns it; the
   // error of `AuditSink::Write` if that fails. Decides nothing. `PlanCore` calls it for jobs of
   // others.

@@ -73,6 +73,13 @@ absl::Status ReportSession::Add(const v1::ReportMetricsRequest& request) {
   return failure_;
 }
 
+absl::Status ReportSession::AddUndecoded(const absl::Status& why) {
+  if (!failure_.ok()) return failure_;
+  if (execution_.empty()) failure_ = core_->guard_.CheckUndecoded(*context_, "ReportMetrics");
+  if (failure_.ok()) failure_ = why;
+  return failure_;
+}
+
 absl::Status ReportSession::AddImpl(const v1::ReportMetricsRequest& request) {
   if (execution_.empty()) {
     PARPLAN_RETURN_IF_ERROR(Open(request));

@@ -41,8 +41,13 @@ class ReportSession {
   // after each megabyte; and for the first window those of `CallGuard::Check`.
   absl::Status Add(const v1::ReportMetricsRequest& request);
 
+  // Takes in place of a request one that cannot be decoded, which `why`, an error, says. Returns
+  // that, or before the first window the error of `CallGuard::CheckUndecoded`; so do all further
+  // calls. After an error returns that error.
+  absl::Status AddUndecoded(const absl::Status& why);
+
   // Returns how many windows the stream stored and how many were stored already, 0 if `Add` was
-  // never called, or the error of `Add`.
+  // never called, or the error of `Add` or `AddUndecoded`.
   absl::StatusOr<v1::ReportMetricsResponse> Finish();
 
  private:

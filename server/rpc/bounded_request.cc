@@ -21,6 +21,22 @@ using google::protobuf::io::CodedInputStream;
 // The depth at which decoders of protobuf stop.
 constexpr int kMaxDepth = 100;
 
+// Returns the field of `type` that the decoder reads behind `tag`. Null if it keeps what follows as
+// an unknown field: no field has the number, or the one that has it is of another wire type.
+const FieldDescriptor* FieldOf(const Descriptor* type, uint32_t tag) {
+  if (type == nullptr) return nullptr;
+  const FieldDescriptor* const field =
+      type->FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+  if (field == nullptr) return nullptr;
+  const WireFormatLite::WireType wire_type = WireFormatLite::GetTagWireType(tag);
+  const auto declared = static_cast<WireFormatLite::FieldType>(field->type());
+  if (wire_type == WireFormatLite::WireTypeForFieldType(declared)) return field;
+  // Decoders take numbers of a repeated field one by one or packed, whatever is declared.
+  const bool is_packed =
+      field->is_packable() && wire_type == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+  return is_packed ? field : nullptr;
+}
+
 // Counts the parts of a message, or of an unknown group.
 class PartCount {
  public:
@@ -37,9 +53,7 @@ class PartCount {
     while (const uint32_t tag = stream_.ReadTag()) {
       const WireFormatLite::WireType wire_type = WireFormatLite::GetTagWireType(tag);
       if (wire_type == WireFormatLite::WIRETYPE_END_GROUP) return true;
-      const FieldDescriptor* const field =
-          type == nullptr ? nullptr
-                          : type->FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+      const FieldDescriptor* const field = FieldOf(type, tag);
       if (!ReadField(field, wire_type, depth) || is_exceeded()) return false;
     }
     return stream_.ConsumedEntireMessage();
@@ -47,7 +61,10 @@ class PartCount {
 
  private:
   bool ReadField(const FieldDescriptor* field, WireFormatLite::WireType wire_type, int depth) {
-    if (field == nullptr) --left_;
+    if (field == nullptr || field->cpp_type() == FieldDescriptor::CPPTYPE_STRING ||
+        field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      --left_;
+    }
     switch (wire_type) {
       case WireFormatLite::WIRETYPE_VARINT: {
         uint64_t value = 0;
@@ -58,7 +75,6 @@ class PartCount {
       case WireFormatLite::WIRETYPE_FIXED32:
         return stream_.Skip(4);
       case WireFormatLite::WIRETYPE_START_GROUP:
-        if (field != nullptr) --left_;
         return Read(nullptr, depth + 1);
       case WireFormatLite::WIRETYPE_LENGTH_DELIMITED:
         return ReadDelimited(field, depth);
@@ -71,13 +87,9 @@ class PartCount {
   bool ReadDelimited(const FieldDescriptor* field, int depth) {
     int size = 0;
     if (!stream_.ReadVarintSizeAsInt(&size)) return false;
-    if (field == nullptr) return stream_.Skip(size);
-    const FieldDescriptor::CppType type = field->cpp_type();
-    // The elements of a packed field take no memory of their own.
-    if (type == FieldDescriptor::CPPTYPE_STRING || type == FieldDescriptor::CPPTYPE_MESSAGE) {
-      --left_;
+    if (field == nullptr || field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+      return stream_.Skip(size);
     }
-    if (type != FieldDescriptor::CPPTYPE_MESSAGE) return stream_.Skip(size);
     if (size > stream_.BytesUntilLimit() && stream_.BytesUntilLimit() >= 0) return false;
     const CodedInputStream::Limit limit = stream_.PushLimit(size);
     const bool goes_on = Read(field->message_type(), depth + 1);

@@ -23,9 +23,10 @@ namespace parplan {
 inline constexpr int64_t kMaxRequestParts = int64_t{1} << 18;
 
 // Returns whether a message on the wire has at most `max_count` parts that take memory of their
-// own: messages, texts, groups and fields that `type` does not have. Looks at no byte behind the
-// first that the decoder refuses, so the result says nothing about whether the message can be
-// decoded. Takes time linear in the size, and no memory.
+// own: messages, texts, groups, and fields that `type` does not have or has with another wire type.
+// The numbers of a packed field are no parts. Looks at no byte behind the first that the decoder
+// refuses, so the result says nothing about whether the message can be decoded. Takes time linear
+// in the size, and no memory.
 bool HasFewParts(const google::protobuf::Descriptor& type, absl::string_view message,
                  int64_t max_count);
 

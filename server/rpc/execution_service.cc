@@ -19,7 +19,8 @@ namespace parplan {
 namespace {
 
 // A report whose messages and answer are bytes. A message that cannot be decoded ends it with
-// INVALID_ARGUMENT; if gRPC decoded it, it would look like the end of the stream.
+// INVALID_ARGUMENT, of a caller who may report; if gRPC decoded it, it would look like the end of
+// the stream.
 class RawReport {
  public:
   explicit RawReport(std::unique_ptr<ReportSession> session) : session_(std::move(session)) {}
@@ -33,10 +34,10 @@ class RawReport {
     v1::ReportMetricsRequest request;
     if (!HasFewParts(*request.descriptor(), bytes, kMaxRequestParts) ||
         !request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-      return RequestError(
-          "window",
-          "is no message of parplan.v1.ReportMetricsRequest, or has more parts than "
-          "any window");
+      return session_->AddUndecoded(
+          RequestError("window",
+                       "is no message of parplan.v1.ReportMetricsRequest, or has more parts than "
+                       "any window"));
     }
     return session_->Add(request);
   }

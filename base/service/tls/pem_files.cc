@@ -40,8 +40,7 @@ absl::StatusOr<std::string> ReadText(const char* field, const std::string& path)
     return FieldError(Reason::kSpecInvalid, field,
                       "is missing; TLS needs a certificate and its key");
   }
-  const absl::StatusOr<std::string> text =
-      ReadFile(path, {.max_bytes = kMaxPemBytes, .takes_any_kind = true});
+  const absl::StatusOr<std::string> text = ReadFile(path, {.max_bytes = kMaxPemBytes});
   return text.ok() ? text : FieldError(Reason::kSpecInvalid, field, text.status().message());
 }
 

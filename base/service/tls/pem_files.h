@@ -3,10 +3,10 @@
 //
 // All errors but that of `EndOfCertificate`, which reads no file, are INVALID_ARGUMENT
 // (SPEC_INVALID) with the setting as `field`, and name the file: also for an empty path (without a
-// file's name), a file that cannot be read, and one of more than 16 MiB. Clients read theirs when
-// they make a channel, the server before it starts and when it looks for renewed files
-// (server/rpc/tls_copies.h). The functions block on the disk, or until a pipe's writer has ended,
-// and are safe to call from any thread.
+// file's name), a file that cannot be read, what is no regular file, such as a pipe, which is not
+// waited for, and a file of more than 16 MiB. Links are followed. Clients read theirs when they
+// make a channel, the server before it starts and when it looks for renewed files
+// (server/rpc/tls_copies.h). The functions block on the disk and are safe to call from any thread.
 
 #ifndef PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_
 #define PARPLAN_BASE_SERVICE_TLS_PEM_FILES_H_

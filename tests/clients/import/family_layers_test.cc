@@ -125,6 +125,15 @@ TEST(FamilyLayers, JetMoeHasExpertsInAttention) {
   EXPECT_THAT(
       ImportConfigText(With(config.c_str(), R"({"num_attention_heads": 8})")).status().ToString(),
       HasSubstr("num_attention_heads: must be num_key_value_heads times the experts"));
+  // Sizes whose product with the width of the layers has more than 63 bits.
+  EXPECT_THAT(ImportConfigText(
+                  With(config.c_str(), R"({"hidden_size": 8388608, "num_local_experts": 1048576,
+                           "num_key_value_heads": 4096, "kv_channels": 2048,
+                           "intermediate_size": 1, "num_hidden_layers": 1})"))
+                  .status()
+                  .ToString(),
+              HasSubstr("num_local_experts: times the width 8388608 of the heads of one must be at "
+                        "most 16777216"));
 }
 
 // Snowflake Arctic, 480 B: the sizes of its published file. 35 layers of 56 heads of 128 with 8
@@ -177,6 +186,15 @@ TEST(FamilyLayers, LingHasAttentionInTheLastLayerOfEachGroup) {
   const int64_t experts = 8 * 3 * kHidden * 16 + 8 * kHidden + 3 * kHidden * 16;
   EXPECT_EQ(ParametersOf(config),
             2 * attention + 2 * rule + 4 * kNorms + kDensePart + 3 * experts + kBothEnds);
+  // The class has two dense layers, and groups of six, unless a file says otherwise.
+  EXPECT_EQ(ParametersOf(With(config.c_str(), R"({"first_k_dense_replace": null})")),
+            2 * attention + 2 * rule + 4 * kNorms + 2 * kDensePart + 2 * experts + kBothEnds);
+  EXPECT_EQ(ParametersOf(With(config.c_str(), R"({"first_k_dense_replace": null,
+                "mlp_layer_types": ["sparse", "dense", "sparse", "sparse"]})")),
+            ParametersOf(config));
+  EXPECT_EQ(
+      ParametersOf(With(config.c_str(), R"({"layer_group_size": null, "num_hidden_layers": 6})")),
+      attention + 5 * rule + 6 * kNorms + kDensePart + 5 * experts + kBothEnds);
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
   EXPECT_EQ(LayersOf(import.model), "s:S:");
   EXPECT_THAT(

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t kListedWidth = 64;
 // Table, head and last norm of 100 words.
@@ -82,6 +83,14 @@ TEST(ReadLayerLists, StepHasOtherHeadsInWindowsAndListsFurtherLayers) {
   EXPECT_EQ(last.attention_head_count(), 6);
   EXPECT_EQ(last.expert_count(), 0);
   EXPECT_EQ(last.attention_window(), 16);
+  // Names have the sizes that are not those of the model.
+  std::string names;
+  for (const v1::LayerDefinition& layer : import.model.layer_definitions()) {
+    absl::StrAppend(&names, layer.layer_definition_id(), " ");
+  }
+  EXPECT_THAT(names, HasSubstr("decoder-dense-6-heads-2-groups-window "));
+  EXPECT_THAT(names, HasSubstr("decoder-dense "));
+  EXPECT_THAT(names, Not(HasSubstr("-0-")));
   // Files that the class saved list the further layers apart.
   const std::string saved = With(config.c_str(), R"({"layer_types": ["full_attention",
       "sliding_attention", "sliding_attention", "full_attention"],
@@ -92,6 +101,14 @@ TEST(ReadLayerLists, StepHasOtherHeadsInWindowsAndListsFurtherLayers) {
   EXPECT_EQ(ParametersOf(saved), ParametersOf(config));
   EXPECT_THAT(ErrorWith(config, R"({"moe_layers_enum": null})"),
               HasSubstr("moe_layers_enum: is required"));
+  // Without a list the class has no windows, whatever their size, and no heads of windows.
+  const std::string without_list = With(config.c_str(), R"({"layer_types": null})");
+  EXPECT_EQ(ParametersOf(without_list, without),
+            4 * attention(4) + 2 * dense + 2 * experts + kListedEnds);
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport whole, ImportConfigText(without_list));
+  EXPECT_EQ(LayersOf(whole.model).substr(0, 3), "..:");
+  EXPECT_THAT(ErrorWith(config, R"({"mlp_bias": true})"), HasSubstr("mlp_bias: must be false"));
+  EXPECT_OK(ImportConfigText(With(config.c_str(), R"({"mlp_bias": false})")).status());
   EXPECT_THAT(ErrorWith(config, R"({"num_nextn_predict_layers": 1})"),
               HasSubstr("layer_types: must have an entry for each of the 4 layers"));
   EXPECT_THAT(ErrorWith(config, R"({"attention_other_setting": {"attention_type": "quux"}})"),

@@ -173,6 +173,15 @@ TEST(ReadModelConfig, SaysHowWeightsAreStoredAndThatAHeadIsAnother) {
               ElementsAre(HasSubstr("quantization: is how the file's weights are")));
   EXPECT_THAT(notes(R"({"compression_config": {"quant_method": "compressed-tensors"}})"),
               ElementsAre(HasSubstr("compression_config (compressed-tensors)")));
+  EXPECT_THAT(
+      notes(R"({"quantization_config": "fp8"})"),
+      ElementsAre(HasSubstr("quantization_config \"fp8\": is about how the file's weights")));
+  EXPECT_THAT(notes(R"({"quantization_config": false, "quantization": {}})"), IsEmpty());
+  // Of the language model of several parts.
+  const std::string quantized = With(kGated, R"({"quantization_config": {"quant_method": "fp8"}})");
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport part,
+                       ImportConfigText(absl::StrCat(R"({"text_config": )", quantized, "}")));
+  EXPECT_THAT(part.notes, Contains(HasSubstr("text_config.quantization_config (fp8): is how")));
   EXPECT_THAT(notes(R"({"architectures": ["LlamaForSequenceClassification"]})"),
               ElementsAre(HasSubstr("the model here has a head of the vocabulary")));
 }

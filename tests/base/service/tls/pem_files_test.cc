@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/pem.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <optional>
@@ -84,6 +86,24 @@ TEST_F(PemFilesTest, RefusesAFileWithoutACertificate) {
     const std::string path = File("ca.pem", text);
     ExpectRefused(ReadCertificates("tls_ca", path), "tls_ca", path + "` holds no CERTIFICATE");
   }
+}
+
+// Nobody writes to the pipe: a read of it would not end. Links are followed, to a pipe as well.
+TEST_F(PemFilesTest, RefusesAPipeWithoutWaitingForAWriter) {
+  const std::string pipe = folder_ + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const std::string link = folder_ + "/link";
+  ASSERT_EQ(::symlink("pipe", link.c_str()), 0);
+  const std::string certificate = File("c.pem", own_.certificate);
+  const std::string key = File("k.pem", own_.key);
+  for (const std::string& path : {pipe, link}) {
+    ExpectRefused(ReadCertificates("tls_ca", path), "tls_ca", "no regular file");
+    ExpectRefused(ReadTlsKeyPair(path, key, kNow), "tls_certificate", "no regular file");
+    ExpectRefused(ReadTlsKeyPair(certificate, path, kNow), "tls_key", "no regular file");
+  }
+  const std::string linked = folder_ + "/linked";
+  ASSERT_EQ(::symlink("c.pem", linked.c_str()), 0);
+  EXPECT_OK(ReadTlsKeyPair(linked, key, kNow));
 }
 
 TEST_F(PemFilesTest, RefusesADamagedCertificateBehindAWholeOne) {
