@@ -226,13 +226,15 @@ TEST(ReadLaunchScript, FollowsSetAndForgetsWhatItDoesNotCompute) {
 // What a shell makes of one element, or of a value once IFS is set, is not counted.
 TEST(ReadLaunchScript, DoesNotCountElementsThatAShellMultiplies) {
   for (const char* const array :
-       {"A=({0..7})", "A=(node{1..4})", "A=(/etc/host*)", "IFS=','\nD=1,2\nA=($D)",
+       {"A=({0..7})", "A=(node{1..4})", "A=(/etc/host*)", "IFS=','\nD=1,2\nA=($D x*)",
         "A=(1 2)\nA+=(x?)", "P='*'\nA=($P 2)", "A=(~ 2)", "shopt -s nullglob\nA=([a]*)"}) {
     for (const char* const read : {"${#A[@]}", "${A[1]}", "${A:-3}", "${A%x}"}) {
-      EXPECT_EQ(Arguments(array, absl::StrCat("--a ", read)), absl::StrCat("--a|", read)) << array;
+      EXPECT_EQ(Arguments(array, absl::StrCat("--a x", read)), absl::StrCat("--a|x", read))
+          << array;
     }
   }
   EXPECT_EQ(Arguments("A=('*' \"{1..2}\" \\~)", "--a ${#A[@]}"), "--a|3");
+  EXPECT_EQ(Arguments("IFS=,\nD=1,2\nA=($D)", "--a x${#A[@]} --b $A"), "--a|x${#A[@]}|--b|$D");
   EXPECT_EQ(Arguments("IFS=,\nD=1,2\nE=12", "--a $D --b \"$D\" --c $E"), "--a|$D|--b|1,2|--c|12");
   EXPECT_EQ(Arguments("A=1,2\nIFS=, read B <<< x", "--a $A"), "--a|1,2");
   EXPECT_EQ(Arguments("set -- x*", "--a $1"), "--a|$1");
@@ -242,8 +244,8 @@ TEST(ReadLaunchScript, DoesNotCountElementsThatAShellMultiplies) {
 TEST(ReadLaunchScript, ForgetsAnArrayOfWhichAnElementIsSet) {
   for (const char* const setter : {"A[1]=9", "A[$I]=9", "A[0]+=9", "A[ 1 ]=9", "declare A[1]=9",
                                    "declare -g A[1]=9", "unset A[1]"}) {
-    EXPECT_EQ(Arguments(absl::StrCat("A=(2 4)\n", setter), "--a ${A[0]} --b ${#A[@]}"),
-              "--a|${A[0]}|--b|${#A[@]}")
+    EXPECT_EQ(Arguments(absl::StrCat("A=(2 4)\n", setter), "--a ${A[0]} --b x${#A[@]}"),
+              "--a|${A[0]}|--b|x${#A[@]}")
         << setter;
   }
   EXPECT_EQ(Arguments("A=2\nA[0]=8", "--a $A"), "--a|$A");
@@ -301,8 +303,8 @@ TEST(ReadLaunchScript, DoesNotTakeOctalNumbersAsDecimal) {
 }
 
 TEST(ReadLaunchScript, KeepsWhatADeclarationSaysOfAVariable) {
-  EXPECT_EQ(Arguments("declare -A M\nM=(a 4 b 8)", "--a ${M[0]} --b ${#M[@]}"),
-            "--a|${M[0]}|--b|${#M[@]}");
+  EXPECT_EQ(Arguments("declare -A M\nM=(a 4 b 8)", "--a ${M[0]} --b x${#M[@]}"),
+            "--a|${M[0]}|--b|x${#M[@]}");
   EXPECT_EQ(Arguments("declare -i N\nN=2+3", "--a $N"), "--a|$N");
   EXPECT_EQ(Arguments("declare -i N=4\nN=2+3", "--a $N"), "--a|$N");
   EXPECT_EQ(Arguments("declare -i N\nN=4\nN+=1", "--a $N"), "--a|$N");
