@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -22,8 +23,6 @@ namespace {
 
 // Command lines inside words of command lines: `srun bash -c "torchrun ..."` has one.
 constexpr int kMaxInnerLines = 4;
-// Arguments `$1` to `$9` of a script are followed.
-constexpr size_t kPositions = 10;
 
 // Reads the commands of one script in their order.
 class ScriptReader {
@@ -76,10 +75,15 @@ class ScriptReader {
 
   absl::Status ReadCommand(const ShellCommand& command, int inner_lines) {
     const ShellRun run = RunOf(command.joint);
+    const auto note_place = [this, inner_lines] {
+      variables_.set_has_positions(inner_lines == 0 && !branches_.in_function());
+    };
+    note_place();
     if (ReadSign(command, run)) return absl::OkStatus();
     // Words that lead a command: keywords and assignments.
     bool is_negated = false;
     bool is_declaration = false;
+    bool is_evaluated = false;
     std::vector<Assignment> assignments;
     size_t begin = 0;
     for (; begin < command.words.size(); ++begin) {
@@ -88,13 +92,26 @@ class ScriptReader {
         assignments.push_back(*assignment);
         continue;
       }
+      if (const std::optional<std::string> name = ElementNameOf(word)) {
+        // What an array is after that is not followed.
+        if (Within(branches_.run(), run) != ShellRun::kNo) variables_.Forget(*name);
+        continue;
+      }
       const std::optional<std::string> text = PlainText(word);
+      if (text == "function") {
+        branches_.BeginFunction();
+        ++begin;
+        if (begin >= command.words.size()) return absl::OkStatus();
+        continue;
+      }
       if (text == "!") {
         is_negated = !is_negated;
         continue;
       }
       if (!text.has_value() || !ReadKeyword(*text, run)) break;
+      note_place();
       is_declaration = is_declaration || IsDeclaration(*text);
+      is_evaluated = is_evaluated || *text == "eval";
       if (*text == "case") {
         const auto subject = begin + 1 < command.words.size()
                                  ? variables_.TextOf(command.words[begin + 1])
@@ -128,6 +145,8 @@ class ScriptReader {
       const absl::Status status = variables_.Expand(word, &words);
       if (!status.ok()) return Fault(status.message());
     }
+    // What `eval` makes of its words may be another `set`.
+    if (is_evaluated && !branches_.in_function()) variables_.ForgetPositions();
     if (!are_for_program || assignments.empty()) return ReadWords(words, inner_lines);
     variables_.OpenScope();
     PARPLAN_RETURN_IF_ERROR(AssignAll(assignments, run));
@@ -140,6 +159,7 @@ class ScriptReader {
   bool ReadSign(const ShellCommand& command, ShellRun run) {
     const std::optional<std::string> sign =
         command.words.empty() ? std::nullopt : PlainText(command.words[0]);
+    const bool follows_opening = std::exchange(is_after_opening_, sign == "(");
     if (branches_.in_patterns() && sign != "esac") {
       if (sign == ")") branches_.EndPatterns();
       for (const ShellWord& word : command.words) {
@@ -153,6 +173,8 @@ class ScriptReader {
       return true;
     }
     if (sign != "(" && sign != ")") return false;
+    // Nothing between them: a function is defined.
+    if (sign == ")" && follows_opening) branches_.BeginFunction();
     // A group in a test changes how its parts are joined.
     if (is_in_test_) {
       is_test_known_ = false;
@@ -174,18 +196,32 @@ class ScriptReader {
     return absl::OkStatus();
   }
 
-  // Reads the assignments behind an option such as `-A`, which changes what they mean. A number
-  // behind `-i` is itself; all others are not known.
+  // Reads the names and assignments behind an option such as `-A`, which changes what they mean. A
+  // number behind `-i` is itself; all other assignments are not known.
   absl::Status ReadDeclaration(const std::vector<ShellWord>& words, ShellRun run) {
     const bool is_of_numbers = !words.empty() && PlainText(words.front()) == "-i";
+    bool changes_values = false;
     for (const ShellWord& word : words) {
+      const std::string plain = PlainText(word).value_or("");
+      if (absl::StartsWith(plain, "-") || absl::StartsWith(plain, "+")) {
+        // Arrays with keys, numbers, other letters, and names of names.
+        changes_values = changes_values || plain.find_first_of("Ailucn") != std::string::npos;
+        continue;
+      }
       const std::optional<Assignment> assignment = AssignmentOf(word);
-      if (!assignment.has_value()) continue;
+      const std::optional<std::string> element = ElementNameOf(word);
+      if (!assignment.has_value()) {
+        const std::string name = element.value_or(plain);
+        if (changes_values) declared_[name] = declared_.count(name) == 0 && is_of_numbers;
+        if (element.has_value() || (changes_values && !is_of_numbers)) variables_.Forget(name);
+        continue;
+      }
+      if (changes_values) {
+        declared_[assignment->name] = declared_.count(assignment->name) == 0 && is_of_numbers;
+      }
       const std::optional<std::string> text =
           is_of_numbers ? variables_.TextOf(assignment->value) : std::nullopt;
-      int64_t number = 0;
-      const bool is_number = text.has_value() && absl::SimpleAtoi(*text, &number) &&
-                             *text == absl::StrCat(number) && !assignment->appends;
+      const bool is_number = text.has_value() && IsWholeNumber(*text) && !assignment->appends;
       if (is_number) {
         PARPLAN_RETURN_IF_ERROR(Assign(*assignment, run));
       } else {
@@ -202,7 +238,13 @@ class ScriptReader {
       sourced_.insert(ShownWord(words[1]));
     }
     ReadPositions(first, words, run);
-    const bool is_unset = first == "unset" && Within(branches_.run(), run) == ShellRun::kYes;
+    // `unset -f` and `unset A[1]` leave the variable.
+    const bool is_plain = std::all_of(words.begin(), words.end(), [](const ShellWord& word) {
+      const std::optional<std::string> text = PlainText(word);
+      return text.has_value() && text->find_first_of("-[") == std::string::npos;
+    });
+    const bool is_unset =
+        is_plain && first == "unset" && Within(branches_.run(), run) == ShellRun::kYes;
     for (const std::string& name : NamesSetBy(words)) {
       if (is_unset) {
         variables_.Unset(name);
@@ -212,26 +254,29 @@ class ScriptReader {
     }
   }
 
-  // Sets the arguments of the script to those of `set --`, and forgets them where only a run knows
+  // Sets the arguments of the script to those of `set`, and forgets them where only a run knows
   // them.
   void ReadPositions(absl::string_view first, const std::vector<ShellWord>& words, ShellRun run) {
-    const bool is_set = first == "set" && words.size() > 1 &&
-                        (PlainText(words[1]) == "--" || PlainText(words[1]) == "-");
-    if (!is_set && first != "shift") return;
+    // Those of a function are others.
+    if (branches_.in_function()) return;
+    if (first == "shift") return variables_.ForgetPositions();
+    const PositionsSet set = first == "set" ? PositionsSetBy(words) : PositionsSet();
+    if (!set.is_set) return;
     std::vector<std::string> values;
-    bool is_known = is_set && Within(branches_.run(), run) == ShellRun::kYes;
-    for (size_t i = 2; i < words.size() && is_known; ++i) {
-      is_known = variables_.Expand(words[i], &values).ok();
+    bool is_known = set.is_known && Within(branches_.run(), run) == ShellRun::kYes;
+    for (size_t i = set.begin; i < words.size() && is_known; ++i) {
+      const ShellWord& word = words[i];
+      const bool is_quoted = std::all_of(word.pieces.begin(), word.pieces.end(),
+                                         [](const ShellPiece& piece) { return piece.is_quoted; });
+      const size_t count = values.size();
+      is_known = variables_.Expand(word, &values).ok();
+      for (size_t k = count; k < values.size(); ++k) {
+        // A shell may make several of one with a pattern or braces.
+        const char* const letters = is_quoted ? "$" : "$*?[{~";
+        is_known = is_known && values[k].find_first_of(letters) == std::string::npos;
+      }
     }
-    for (const std::string& value : values) {
-      is_known = is_known && !absl::StrContains(value, '$');
-    }
-    for (size_t i = 1; i < kPositions; ++i) {
-      const std::string name = absl::StrCat(i);
-      const std::string text = i <= values.size() ? values[i - 1] : "";
-      const ShellWord word = {.pieces = {{.text = text}}, .elements = std::nullopt};
-      if (!is_known || !variables_.Assign(name, false, word).ok()) variables_.Forget(name);
-    }
+    variables_.SetPositions(is_known ? std::optional(std::move(values)) : std::nullopt);
   }
 
   // Returns whether a command runs behind the one before it.
@@ -340,6 +385,15 @@ class ScriptReader {
     const ShellRun here = Within(branches_.run(), run);
     if (here == ShellRun::kMaybe) variables_.Forget(assignment.name);
     if (here != ShellRun::kYes) return absl::OkStatus();
+    if (const auto declared = declared_.find(assignment.name); declared != declared_.end()) {
+      const std::optional<std::string> text = declared->second && !assignment.appends
+                                                  ? variables_.TextOf(assignment.value)
+                                                  : std::nullopt;
+      if (!text.has_value() || !IsWholeNumber(*text)) {
+        variables_.Forget(assignment.name);
+        return absl::OkStatus();
+      }
+    }
     const absl::Status status =
         variables_.Assign(assignment.name, assignment.appends, assignment.value);
     return status.ok() ? status : Fault(status.message());
@@ -403,6 +457,11 @@ class ScriptReader {
   bool is_in_test_ = false;
   bool is_test_known_ = true;
   ShellJoint test_joint_ = ShellJoint::kAfter;
+  // Whether the command before was `(`.
+  bool is_after_opening_ = false;
+  // Variables with an option of `declare` that changes what an assignment means; true if numbers
+  // remain themselves.
+  std::map<std::string, bool> declared_;
   // The files of `source`.
   std::set<std::string> sourced_;
   std::vector<LaunchCommand> found_;

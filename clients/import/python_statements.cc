@@ -38,6 +38,14 @@ bool PythonStatements::Read() {
     }
     reader_.set_is_conditional(block_.kind == PythonBlock::Kind::kCondition ||
                                (first.column > 0 && first.column != block_.indent));
+    if (first.column <= nested_column_) nested_column_ = -1;
+    const bool is_nested = first.column > 0 && nested_column_ < 0 &&
+                           (IsOneOf(first, {"def", "class"}) ||
+                            (first.IsName("async") && reader_.Peek(1).IsName("def")));
+    if (is_nested) {
+      nested_column_ = first.column;
+      has_other_statement_ = true;
+    }
     ReadLine(first);
     reader_.SkipLine();
   }
@@ -46,8 +54,12 @@ bool PythonStatements::Read() {
 }
 
 void PythonStatements::EndFunction() {
-  if (unfinished_function_.empty()) unfinished_function_ = owing_function_;
+  const bool is_text_alone = has_text_ && !has_other_statement_;
+  if (unfinished_function_.empty() && !is_text_alone) unfinished_function_ = owing_function_;
   owing_function_.clear();
+  has_text_ = false;
+  has_other_statement_ = false;
+  nested_column_ = -1;
 }
 
 PythonBlock PythonStatements::BlockOf(const LiteralToken& first, const LiteralToken& second) {
@@ -89,8 +101,11 @@ void PythonStatements::ReadLine(const LiteralToken& first) {
 
 void PythonStatements::ReadStatement() {
   const LiteralToken first = reader_.Peek();
+  (first.kind == LiteralTokenKind::kText ? has_text_ : has_other_statement_) = true;
   // An empty body is `pass` or three dots.
-  if (first.Is('.') || IsOneOf(first, {"return", "raise", "yield", "pass"})) {
+  if (nested_column_ >= 0) {
+    // It is of another function.
+  } else if (first.Is('.') || IsOneOf(first, {"return", "raise", "yield", "pass"})) {
     owing_function_.clear();
   }
   if (IsOneOf(first, {"import", "from"})) return ReadImport();

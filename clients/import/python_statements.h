@@ -42,8 +42,9 @@ class PythonStatements {
   // Returns the settings that `Read` found, in their order; may be called once.
   std::vector<LiteralSetting> TakeSettings() { return reader_.TakeSettings(); }
   // Returns the first function at column 0, of those that were read, that is annotated to return a
-  // `...Config` and has no statement that returns or raises: a file that was cut between two
-  // statements ends in such a one. Empty if there is none.
+  // `...Config` and has no statement of its own that returns or raises: a file that was cut between
+  // two statements ends in such a one. A body of a text alone, three dots or `pass` is whole. Empty
+  // if there is none.
   const std::string& unfinished_function() const { return unfinished_function_; }
 
  private:
@@ -105,6 +106,11 @@ class PythonStatements {
   std::string owner_;
   // The function at column 0 whose body must still return a configuration; empty for none.
   std::string owing_function_;
+  // Whether its body has a text alone in a statement, and whether it has any other statement.
+  bool has_text_ = false;
+  bool has_other_statement_ = false;
+  // Column of a function or class within a function at column 0, while its lines are read; else -1.
+  int nested_column_ = -1;
   std::string unfinished_function_;
 };
 

@@ -65,6 +65,8 @@ std::optional<bool> ValueOfNumbers(const std::string& sign, const std::string& l
                                    const std::string& right) {
   int64_t a = 0;
   int64_t b = 0;
+  // `[[` takes 010 as octal, and `[` as decimal.
+  if (!IsWholeNumber(left) || !IsWholeNumber(right)) return std::nullopt;
   if (!absl::SimpleAtoi(left, &a) || !absl::SimpleAtoi(right, &b)) return std::nullopt;
   if (sign == "-eq") return a == b;
   if (sign == "-ne") return a != b;
@@ -84,8 +86,14 @@ ShellRun ShellBranches::Rest(const Branch& branch) {
   return branch.earlier == ShellRun::kYes ? ShellRun::kNo : ShellRun::kYes;
 }
 
+void ShellBranches::Open(Branch branch) {
+  branch.is_function = begins_function_ || in_function();
+  begins_function_ = false;
+  open_.push_back(std::move(branch));
+}
+
 void ShellBranches::OpenIf(ShellRun outer) {
-  open_.push_back({.is_if = true, .in_condition = true, .outer = outer, .run = outer});
+  Open({.is_if = true, .in_condition = true, .outer = outer, .run = outer});
 }
 
 void ShellBranches::Then(std::optional<bool> condition) {
@@ -111,19 +119,19 @@ void ShellBranches::Else() {
 }
 
 void ShellBranches::OpenOther(ShellRun outer) {
-  open_.push_back({.outer = outer, .run = Within(outer, ShellRun::kMaybe)});
+  Open({.outer = outer, .run = Within(outer, ShellRun::kMaybe)});
 }
 
 void ShellBranches::OpenSubshell(ShellRun outer) {
-  open_.push_back({.is_subshell = true, .outer = outer, .run = outer});
+  Open({.is_subshell = true, .outer = outer, .run = outer});
 }
 
 void ShellBranches::OpenCase(ShellRun outer, std::optional<std::string> subject) {
-  open_.push_back({.in_patterns = true,
-                   .is_case = true,
-                   .subject = std::move(subject),
-                   .outer = outer,
-                   .run = outer});
+  Open({.in_patterns = true,
+        .is_case = true,
+        .subject = std::move(subject),
+        .outer = outer,
+        .run = outer});
 }
 
 void ShellBranches::Pattern(const ShellWord& pattern, ShellVariables& variables) {

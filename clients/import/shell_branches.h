@@ -35,6 +35,10 @@ class ShellBranches {
   void Else();
   // A loop, or a body in braces, which may be that of a function: what is in it may run.
   void OpenOther(ShellRun outer);
+  // The name of a function was read: what is opened next is its body.
+  void BeginFunction() { begins_function_ = true; }
+  // Whether this place is in the body of a function.
+  bool in_function() const { return !open_.empty() && open_.back().is_function; }
   // A subshell.
   void OpenSubshell(ShellRun outer);
   // `case` over a text; nothing if only a run knows it.
@@ -59,6 +63,7 @@ class ShellBranches {
     bool is_subshell = false;
     bool in_patterns = false;
     bool is_case = false;
+    bool is_function = false;
     // The text of `case`; nothing if it is not known.
     std::optional<std::string> subject;
     // Whether one of the patterns of this arm matches.
@@ -73,6 +78,10 @@ class ShellBranches {
   // Returns whether an arm is reached after those before it.
   static ShellRun Rest(const Branch& branch);
 
+  // Opens a branch, which is in a function if the one around it is.
+  void Open(Branch branch);
+
+  bool begins_function_ = false;
   std::vector<Branch> open_;
 };
 

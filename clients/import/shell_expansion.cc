@@ -14,47 +14,44 @@
 namespace parplan {
 namespace {
 
-// Matching takes the product of both lengths, once for each place of a text.
+// Longer texts and changes are not known.
 constexpr size_t kMaxPatternedBytes = 1024;
+// Largest product of the length of a pattern and the square of that of a text.
+constexpr int64_t kMaxSteps = int64_t{1} << 22;
 
 bool IsPlainChange(absl::string_view text) {
   return text.find_first_of("\\\"'[]$`{}") == text.npos;
 }
 
-// Returns whether a pattern with `*` and `?` is all of a text.
-bool MatchesWhole(absl::string_view pattern, absl::string_view text) {
-  size_t place = 0;
-  size_t at = 0;
-  size_t star = absl::string_view::npos;
-  size_t from = 0;
-  while (at < text.size()) {
-    if (place < pattern.size() && (pattern[place] == '?' || pattern[place] == text[at]) &&
-        pattern[place] != '*') {
-      ++place;
-      ++at;
-    } else if (place < pattern.size() && pattern[place] == '*') {
-      star = place++;
-      from = at;
-    } else if (star != absl::string_view::npos) {
-      place = star + 1;
-      at = ++from;
-    } else {
-      return false;
+// Returns for each length whether the beginning of `text` of that length matches the whole pattern.
+// Takes the product of both lengths.
+std::vector<bool> MatchingLengths(absl::string_view text, absl::string_view pattern) {
+  std::vector<bool> matches(text.size() + 1, false);
+  matches[0] = true;
+  for (const char letter : pattern) {
+    if (letter == '*') {
+      for (size_t i = 0; i < text.size(); ++i) matches[i + 1] = matches[i + 1] || matches[i];
+      continue;
     }
+    for (size_t i = text.size(); i > 0; --i) {
+      matches[i] = matches[i - 1] && (letter == '?' || letter == text[i - 1]);
+    }
+    matches[0] = false;
   }
-  return std::all_of(pattern.begin() + static_cast<std::ptrdiff_t>(place), pattern.end(),
-                     [](char letter) { return letter == '*'; });
+  return matches;
 }
 
 // Returns the length of the shortest, or the longest, beginning or end of `text` that matches;
 // nothing if there is none.
 std::optional<size_t> MatchedLength(absl::string_view text, absl::string_view pattern, bool is_end,
                                     bool is_longest) {
+  const std::string turned_text(text.rbegin(), text.rend());
+  const std::string turned_pattern(pattern.rbegin(), pattern.rend());
+  const std::vector<bool> matches =
+      is_end ? MatchingLengths(turned_text, turned_pattern) : MatchingLengths(text, pattern);
   for (size_t i = 0; i <= text.size(); ++i) {
     const size_t length = is_longest ? text.size() - i : i;
-    const absl::string_view part =
-        is_end ? text.substr(text.size() - length) : text.substr(0, length);
-    if (MatchesWhole(pattern, part)) return length;
+    if (matches[length]) return length;
   }
   return std::nullopt;
 }
@@ -73,6 +70,9 @@ std::optional<std::string> Replaced(absl::string_view text, absl::string_view ch
     if (is_end) return absl::StrCat(text.substr(0, text.size() - *length), other);
     return absl::StrCat(other, text.substr(*length));
   }
+  // A pattern that matches nothing at all replaces an empty text, and nothing within another.
+  if (text.empty())
+    return MatchedLength(text, pattern, false, true).has_value() ? std::string(other) : "";
   std::string result;
   size_t place = 0;
   bool is_done = false;
@@ -90,13 +90,25 @@ std::optional<std::string> Replaced(absl::string_view text, absl::string_view ch
   return result;
 }
 
+// Reads digits; a sign, a blank or a zero in front of others is another form.
+bool ReadCount(absl::string_view text, size_t* count) {
+  const bool is_plain = !text.empty() &&
+                        std::all_of(text.begin(), text.end(), absl::ascii_isdigit) &&
+                        (text.size() == 1 || text[0] != '0');
+  return is_plain && absl::SimpleAtoi(text, count);
+}
+
+bool IsAscii(absl::string_view text) {
+  return std::all_of(text.begin(), text.end(), absl::ascii_isascii);
+}
+
 // Returns the part of `text` that `n` or `n:m` says.
 std::optional<std::string> PartOf(absl::string_view text, absl::string_view change) {
   const std::vector<absl::string_view> parts = absl::StrSplit(change, ':');
   size_t begin = 0;
   size_t count = text.size();
-  if (parts.size() > 2 || !absl::SimpleAtoi(parts[0], &begin) ||
-      (parts.size() == 2 && !absl::SimpleAtoi(parts[1], &count))) {
+  if (parts.size() > 2 || !ReadCount(parts[0], &begin) ||
+      (parts.size() == 2 && !ReadCount(parts[1], &count))) {
     return std::nullopt;
   }
   return std::string(text.substr(std::min(begin, text.size()), count));
@@ -104,11 +116,17 @@ std::optional<std::string> PartOf(absl::string_view text, absl::string_view chan
 
 }  // namespace
 
-std::optional<std::string> ChangedText(absl::string_view text, absl::string_view change) {
+std::optional<std::string> ChangedText(absl::string_view text, absl::string_view change,
+                                       int64_t* steps_left) {
   if (text.size() > kMaxPatternedBytes || change.size() > kMaxPatternedBytes ||
-      !IsPlainChange(change)) {
+      !IsPlainChange(change) || !IsAscii(text) || !IsAscii(change)) {
     return std::nullopt;
   }
+  const auto length_of_text = static_cast<int64_t>(text.size());
+  const int64_t steps =
+      static_cast<int64_t>(change.size()) * (length_of_text + 1) * (length_of_text + 1);
+  if (steps > std::min(*steps_left, kMaxSteps)) return std::nullopt;
+  *steps_left -= steps;
   if (change == "^^") return absl::AsciiStrToUpper(text);
   if (change == ",,") return absl::AsciiStrToLower(text);
   if (absl::ConsumePrefix(&change, "/")) return Replaced(text, change);

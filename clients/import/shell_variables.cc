@@ -123,7 +123,8 @@ class ShellArithmetic {
     if (word.empty() || (has_brace && !Take('}'))) return Fail();
     if (absl::ascii_isdigit(word[0])) {
       int64_t number = 0;
-      return !is_variable && absl::SimpleAtoi(word, &number) ? Limit(number) : Fail();
+      return !is_variable && IsWholeNumber(word) && absl::SimpleAtoi(word, &number) ? Limit(number)
+                                                                                    : Fail();
     }
     const std::optional<int64_t> value = lookup_(word);
     return value.has_value() ? Limit(*value) : Fail();
@@ -147,12 +148,25 @@ bool IsName(absl::string_view text) {
                      [](char letter) { return absl::ascii_isalnum(letter) || letter == '_'; });
 }
 
+// Returns whether a shell may make several words of a text outside quotation marks.
+bool IsMultiplied(absl::string_view text) { return text.find_first_of("*?[{~") != text.npos; }
+
+bool HasUnquoted(const ShellWord& word) {
+  return std::any_of(word.pieces.begin(), word.pieces.end(),
+                     [](const ShellPiece& piece) { return !piece.is_quoted; });
+}
+
 // Returns a variable as a script writes it.
 std::string Shown(const std::string& text) {
   return text.size() == 1 || IsName(text) ? absl::StrCat("$", text) : absl::StrCat("${", text, "}");
 }
 
 }  // namespace
+
+bool IsWholeNumber(absl::string_view text) {
+  absl::ConsumePrefix(&text, "-");
+  return IsPosition(text) && (text.size() == 1 || text[0] != '0');
+}
 
 absl::Status ShellVariables::Assign(const std::string& name, bool appends, const ShellWord& value) {
   Value words;
@@ -166,8 +180,13 @@ absl::Status ShellVariables::Assign(const std::string& name, bool appends, const
         Forget(name);
         return absl::OkStatus();
       }
+      const size_t begin = words.size();
       const absl::Status status = Expand(element, &words);
       if (!status.ok()) return status;
+      const bool is_multiplied =
+          HasUnquoted(element) && std::any_of(words.begin() + static_cast<std::ptrdiff_t>(begin),
+                                              words.end(), IsMultiplied);
+      if (is_multiplied) uncounted_.insert(name);
     }
   } else {
     // Values of scalars are not split.
@@ -235,6 +254,44 @@ void ShellVariables::Forget(const std::string& name) {
   forgotten_.insert(name);
 }
 
+void ShellVariables::SetPositions(std::optional<std::vector<std::string>> values) {
+  ForgetPositions();
+  has_set_positions_ = true;
+  values_["@"] = std::move(values);
+}
+
+void ShellVariables::ForgetPositions() {
+  Keep("@");
+  values_["@"] = std::nullopt;
+}
+
+const std::optional<ShellVariables::Value>* ShellVariables::Find(const std::string& name) {
+  if (!IsPosition(name)) {
+    const auto found = values_.find(name);
+    return found == values_.end() ? nullptr : &found->second;
+  }
+  position_ = std::nullopt;
+  const auto all = values_.find("@");
+  if (has_positions_ && all == values_.end()) return nullptr;
+  size_t place = 0;
+  const bool is_known = has_positions_ && all->second.has_value() && IsWholeNumber(name) &&
+                        absl::SimpleAtoi(name, &place) && place > 0;
+  if (!is_known) return &position_;
+  // One that is not given was never set.
+  if (place > all->second->size()) return nullptr;
+  position_ = Value{(*all->second)[place - 1]};
+  return &position_;
+}
+
+bool ShellVariables::SplitsAtBlanks(const std::string& text) const {
+  const auto found = values_.find("IFS");
+  if (found == values_.end()) return true;
+  if (!found->second.has_value()) return false;
+  const std::string letters = absl::StrJoin(*found->second, "");
+  return !absl::StrContains(letters, '$') &&
+         text.find_first_of(absl::StrCat(letters, " \t\n\r")) == std::string::npos;
+}
+
 std::optional<ShellVariables::Value> ShellVariables::ValueOf(const std::string& text) {
   absl::string_view name = text;
   if (absl::ConsumePrefix(&name, "((") && absl::ConsumeSuffix(&name, "))")) {
@@ -242,7 +299,7 @@ std::optional<ShellVariables::Value> ShellVariables::ValueOf(const std::string& 
         ShellArithmetic(name, [this](const std::string& variable) -> std::optional<int64_t> {
           const std::optional<Value> value = ValueOf(variable);
           int64_t number = 0;
-          if (!value.has_value() || value->size() != 1 ||
+          if (!value.has_value() || value->size() != 1 || !IsWholeNumber(value->front()) ||
               !absl::SimpleAtoi(value->front(), &number)) {
             return std::nullopt;
           }
@@ -252,8 +309,14 @@ std::optional<ShellVariables::Value> ShellVariables::ValueOf(const std::string& 
     return Value{absl::StrCat(*number)};
   }
   if (IsPosition(name)) {
-    const auto position = values_.find(std::string(name));
-    return position == values_.end() ? std::nullopt : position->second;
+    const std::optional<Value>* const position = Find(text);
+    if (position != nullptr) return *position;
+    // Behind `set --` the others are empty.
+    return values_.count("@") > 0 ? std::optional(Value{""}) : std::nullopt;
+  }
+  if (name == "@" || name == "*") {
+    const auto all = values_.find("@");
+    return has_positions_ && all != values_.end() ? all->second : std::nullopt;
   }
   name = text;
   const bool is_whole = absl::ConsumeSuffix(&name, "[@]") || absl::ConsumeSuffix(&name, "[*]");
@@ -261,13 +324,15 @@ std::optional<ShellVariables::Value> ShellVariables::ValueOf(const std::string& 
     const auto found = values_.find(std::string(name));
     if (found == values_.end() || !found->second.has_value()) return std::nullopt;
     // `$NAME` of an array is its first element.
-    if (is_whole || found->second->size() <= 1) return found->second;
+    if (is_whole) return found->second;
+    if (uncounted_.count(std::string(name)) > 0) return std::nullopt;
+    if (found->second->size() <= 1) return found->second;
     return Value{found->second->front()};
   }
   for (const char* const sign : {":-", ":=", "-", "="}) {
     const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits(sign, 1));
     if (parts.size() == 2 && (IsName(parts[0]) || IsPosition(parts[0])))
-      return ValueOrDefault(parts[0], parts[1]);
+      return ValueOrDefault(parts[0], sign[0] == ':', parts[1]);
   }
   return ValueOfForm(text);
 }
@@ -280,22 +345,25 @@ std::optional<ShellVariables::Value> ShellVariables::ValueOfForm(absl::string_vi
   const std::string name(text.substr(0, end));
   text.remove_prefix(end);
   const auto found = values_.find(name);
-  if (!IsName(name) || found == values_.end() || !found->second.has_value()) return std::nullopt;
+  const bool is_set = IsName(name) && found != values_.end() && found->second.has_value();
+  if (!is_set || uncounted_.count(name) > 0) return std::nullopt;
   const Value& value = *found->second;
   const auto is_known = [](const std::string& one) { return !absl::StrContains(one, '$'); };
   if (!std::all_of(value.begin(), value.end(), is_known)) return std::nullopt;
   const std::string first = value.empty() ? "" : value.front();
   if (is_length) {
     if (text == "[@]" || text == "[*]") return Value{absl::StrCat(value.size())};
-    return text.empty() ? std::optional(Value{absl::StrCat(first.size())}) : std::nullopt;
+    // The locale decides how many bytes are a letter.
+    const bool is_ascii = std::all_of(first.begin(), first.end(), absl::ascii_isascii);
+    if (!text.empty() || !is_ascii) return std::nullopt;
+    return Value{absl::StrCat(first.size())};
   }
   if (is_indirect) {
-    const auto other = values_.find(first);
-    if (!text.empty() || !IsName(first) || other == values_.end()) return std::nullopt;
-    return other->second;
+    if (!text.empty() || !IsName(first)) return std::nullopt;
+    return ValueOf(first);
   }
   if (!absl::ConsumePrefix(&text, "[")) {
-    const std::optional<std::string> changed = ChangedText(first, text);
+    const std::optional<std::string> changed = ChangedText(first, text, &steps_left_);
     return changed.has_value() ? std::optional(Value{*changed}) : std::nullopt;
   }
   if (!absl::ConsumeSuffix(&text, "]")) return std::nullopt;
@@ -304,16 +372,18 @@ std::optional<ShellVariables::Value> ShellVariables::ValueOfForm(absl::string_vi
   if (!index.has_value() || !absl::SimpleAtoi(index->front(), &place)) return std::nullopt;
   if (place < 0) place += static_cast<int64_t>(value.size());
   if (place < 0) return std::nullopt;
-  if (place >= static_cast<int64_t>(value.size())) return Value();
+  if (place >= static_cast<int64_t>(value.size())) return Value{""};
   return Value{value[place]};
 }
 
 std::optional<ShellVariables::Value> ShellVariables::ValueOrDefault(const std::string& name,
+                                                                    bool is_for_empty,
                                                                     absl::string_view text) {
-  const auto found = values_.find(name);
-  if (found != values_.end()) {
-    if (!found->second.has_value()) return std::nullopt;
-    if (!absl::StrJoin(*found->second, "").empty()) return found->second;
+  const std::optional<Value>* const found = Find(name);
+  if (found != nullptr) {
+    if (!found->has_value() || uncounted_.count(name) > 0) return std::nullopt;
+    const bool is_taken = !(*found)->empty() && !(is_for_empty && (*found)->front().empty());
+    if (is_taken) return Value{(*found)->front()};
   }
   if (depth_ >= kMaxNesting) return std::nullopt;
   const std::optional<std::vector<ShellCommand>> commands = SplitShellText(text);
@@ -342,7 +412,7 @@ std::optional<std::string> ShellVariables::TextOf(const ShellWord& word) {
       text += absl::StrJoin(*value, " ");
       // A value that was not known when it was assigned has a `$`.
       if (absl::StrContains(text, '$')) return std::nullopt;
-    } else if ((IsName(piece.text) || IsPosition(piece.text)) && values_.count(piece.text) == 0) {
+    } else if ((IsName(piece.text) || IsPosition(piece.text)) && Find(piece.text) == nullptr) {
       taken_as_empty_.insert(piece.text);
     } else {
       return std::nullopt;
@@ -364,8 +434,22 @@ void ShellVariables::AddText(absl::string_view text, bool* is_open,
 void ShellVariables::Append(const ShellPiece& piece, bool* is_open,
                             std::vector<std::string>* words) {
   if (!piece.is_variable) return AddText(piece.text, is_open, words);
-  const std::optional<Value> value = ValueOf(piece.text);
-  if (!value.has_value()) return AddText(Shown(piece.text), is_open, words);
+  std::optional<Value> value = ValueOf(piece.text);
+  if (piece.is_quoted && value.has_value() && absl::StrContains(piece.text, '*')) {
+    // `"${NAME[*]}"` is one word, with the first letter of IFS between the elements.
+    const bool is_joined = piece.text == "*" || absl::EndsWith(piece.text, "[*]");
+    if (is_joined && value->size() > 1 && values_.count("IFS") > 0) value = std::nullopt;
+    if (is_joined && value.has_value()) value = Value{absl::StrJoin(*value, " ")};
+  }
+  const bool is_split = !piece.is_quoted && value.has_value();
+  if (is_split && !std::all_of(value->begin(), value->end(),
+                               [this](const std::string& text) { return SplitsAtBlanks(text); })) {
+    value = std::nullopt;
+  }
+  if (!value.has_value()) {
+    const bool is_replaced = has_set_positions_ && (piece.text == "@" || piece.text == "*");
+    return AddText(is_replaced ? "${@}" : Shown(piece.text), is_open, words);
+  }
   for (size_t i = 0; i < value->size() && bytes_left_ > 0; ++i) {
     if (i > 0) *is_open = false;
     const std::string& text = (*value)[i];
@@ -387,7 +471,15 @@ void ShellVariables::Append(const ShellPiece& piece, bool* is_open,
 
 absl::Status ShellVariables::Expand(const ShellWord& word, std::vector<std::string>* words) {
   bool is_open = false;
-  for (const ShellPiece& piece : word.pieces) Append(piece, &is_open, words);
+  for (size_t i = 0; i < word.pieces.size(); ++i) {
+    const ShellPiece& piece = word.pieces[i];
+    // The quotation marks of `"${NAME[@]}"` are no word if the array is empty.
+    const bool is_before_array =
+        !piece.is_variable && piece.text.empty() && i + 1 < word.pieces.size() &&
+        word.pieces[i + 1].is_variable &&
+        (word.pieces[i + 1].text == "@" || absl::EndsWith(word.pieces[i + 1].text, "[@]"));
+    if (!is_before_array) Append(piece, &is_open, words);
+  }
   if (bytes_left_ > 0) return absl::OkStatus();
   return absl::ResourceExhaustedError("expands to too much text");
 }

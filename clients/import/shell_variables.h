@@ -5,6 +5,7 @@
 #define PARPLAN_CLIENTS_IMPORT_SHELL_VARIABLES_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,6 +17,10 @@
 #include "clients/import/shell_text.h"
 
 namespace parplan {
+
+// Returns whether a text is a decimal number: digits, perhaps behind a `-`, without a zero in
+// front, which a shell takes as octal in some places.
+bool IsWholeNumber(absl::string_view text);
 
 // The variables of a script, as far as it sets them to text. The environment in which the script
 // will run is not known, so a variable has a value only once the script has set it. Not
@@ -42,18 +47,29 @@ class ShellVariables {
   void Forget(const std::string& name);
   // Makes a variable one that was never set.
   void Unset(const std::string& name);
+  // Sets the arguments of the script, `$1` and so on, to those of `set --`; nothing makes them
+  // unknown. Before, they were never set.
+  void SetPositions(std::optional<std::vector<std::string>> values);
+  // Makes the arguments of the script unknown, as `shift` does.
+  void ForgetPositions();
+  // Says whether `$1` and so on are those of the script. Those of a function, and of a shell that
+  // the script starts, are not known.
+  void set_has_positions(bool value) { has_positions_ = value; }
   // Appends to `words` the words that a word expands to, which may be none or, because values
   // outside quotation marks are split at blanks, several. `$((...))` over whole numbers is
   // computed, comparisons among them. `$NAME` of an array is its first element. Elements of an
   // array in the word itself are left out; `Assign` takes them. `${NAME:-text}` and its forms with
-  // `-`, `:=` and `=` become the text if the variable was never set or is empty, else its value,
-  // which is all elements of an array; `${1:-text}` becomes the text, since arguments of the script
+  // `-`, `:=` and `=` become the text if the variable was never set or, for those with `:`, is
+  // empty, else its value; `${1:-text}` becomes the text, since arguments of the script
   // are not known. `:=` and `=` set nothing. Up to 16 may stand inside one another; deeper ones are
   // not known. `${NAME[1]}`, `${#NAME}`, `${#NAME[@]}`, `${!NAME}` and the changes of `ChangedText`
-  // (shell_expansion.h) are computed of variables that are set.
+  // (shell_expansion.h) are computed of variables that are set. An array counts as text only, as a
+  // whole, if an element outside quotation marks has a letter of patterns, braces or `~`, of which
+  // a shell may make several. Once IFS is set, what it or a blank would split is not known.
   //
   // An expansion that is not known becomes text, which joins the text beside it: `$` and the name,
-  // also for `${NAME}`; `$` and a single character; and `${...}` around anything else, for example
+  // also for `${NAME}`; `$` and a single character, or `${@}` for `$@` and `$*`
+  // once `set` has replaced the arguments; and `${...}` around anything else, for example
   // `${NAME[@]}`, `${NAME:-text}` if NAME was forgotten, `${(date)}` for `$(date)`, and
   // `${((B + 1))}` for a `$((B + 1))` that cannot be computed. Text in single quotation marks that
   // looks like that cannot be distinguished from it. RESOURCE_EXHAUSTED without a reason if the sum
@@ -71,25 +87,40 @@ class ShellVariables {
 
   // Keeps the value of a variable for the end of the innermost scope.
   void Keep(const std::string& name);
+  // Returns the entry of a variable or of an argument of the script: null if it was never set.
+  const std::optional<Value>* Find(const std::string& name);
+  // Returns whether a value outside quotation marks is split at blanks alone.
+  bool SplitsAtBlanks(const std::string& text) const;
   // Returns the value of the text of a variable piece; nothing if it is not known.
   std::optional<Value> ValueOf(const std::string& text);
   // Returns the value of an element, a length, a name behind a name, or a changed text.
   std::optional<Value> ValueOfForm(absl::string_view text);
-  // Returns the value of `${name:-text}` and the like.
-  std::optional<Value> ValueOrDefault(const std::string& name, absl::string_view text);
+  // Returns the value of `${name-text}`, and of `${name:-text}` if `is_for_empty`.
+  std::optional<Value> ValueOrDefault(const std::string& name, bool is_for_empty,
+                                      absl::string_view text);
   // Appends one piece to the last of `words`; `is_open` says whether that word has begun.
   void Append(const ShellPiece& piece, bool* is_open, std::vector<std::string>* words);
   void AddText(absl::string_view text, bool* is_open, std::vector<std::string>* words);
 
   size_t bytes_left_;
+  // Steps of patterns of all calls together; as many take a fraction of a second.
+  int64_t steps_left_ = int64_t{1} << 26;
+  bool has_positions_ = true;
+  // Whether the script has replaced its arguments at least once.
+  bool has_set_positions_ = false;
+  // The entry of an argument of the script, which `Find` returned last.
+  std::optional<Value> position_;
   // Number of defaults (`${a:-${b:-...}}`) around the one that is being read.
   int depth_ = 0;
-  // The values of variables that were set or forgotten; absent if not known.
+  // The values of variables that were set or forgotten; absent if not known. The arguments of the
+  // script are one value with the name `@`.
   std::map<std::string, std::optional<Value>> values_;
   // For each open scope the values that it replaced; absent if the variable had not been set.
   std::vector<std::map<std::string, std::optional<std::optional<Value>>>> scopes_;
   // Names that were forgotten at least once.
   std::set<std::string> forgotten_;
+  // Arrays of which a shell may have made more elements at least once.
+  std::set<std::string> uncounted_;
   std::set<std::string> taken_as_empty_;
 };
 

@@ -59,6 +59,32 @@ std::optional<Assignment> AssignmentOf(const ShellWord& word) {
   return assignment;
 }
 
+std::optional<std::string> ElementNameOf(const ShellWord& word) {
+  if (word.pieces.empty() || word.pieces[0].is_variable || word.pieces[0].is_quoted) {
+    return std::nullopt;
+  }
+  const std::string& text = word.pieces[0].text;
+  size_t end = 0;
+  while (end < text.size() && (absl::ascii_isalnum(text[end]) || text[end] == '_')) ++end;
+  const bool is_element =
+      end > 0 && end < text.size() && text[end] == '[' && !absl::ascii_isdigit(text[0]);
+  return is_element ? std::optional(text.substr(0, end)) : std::nullopt;
+}
+
+PositionsSet PositionsSetBy(const std::vector<ShellWord>& words) {
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::optional<std::string> text = PlainText(words[i]);
+    // It may be an option.
+    if (!text.has_value()) return {.is_set = true, .is_known = false};
+    if (*text == "--") return {.is_set = true, .begin = i + 1};
+    if (*text == "-") return {.is_set = i + 1 < words.size(), .begin = i + 1};
+    if ((*text)[0] != '-' && (*text)[0] != '+') return {.is_set = true, .begin = i};
+    // The name of an option stands behind `-o`, also in `-eo`.
+    if (absl::StrContains(*text, 'o')) ++i;
+  }
+  return {};
+}
+
 std::string ShownWord(const ShellWord& word) {
   std::string text;
   for (const ShellPiece& piece : word.pieces) {

@@ -4,6 +4,7 @@
 #ifndef PARPLAN_CLIENTS_IMPORT_SHELL_WORDS_H_
 #define PARPLAN_CLIENTS_IMPORT_SHELL_WORDS_H_
 
+#include <cstddef>
 #include <optional>
 #include <set>
 #include <string>
@@ -32,6 +33,20 @@ struct Assignment {
 
 // Returns the assignment that a word is, or nothing.
 std::optional<Assignment> AssignmentOf(const ShellWord& word);
+
+// Returns the name of the array whose element a word sets, as `NAME[1]=8` does, or begins to set;
+// or nothing.
+std::optional<std::string> ElementNameOf(const ShellWord& word);
+
+// Returns the arguments of the script that `set` gives it: words with their index in `words`, of
+// which `set` is the first.
+struct PositionsSet {
+  // Whether it sets any, and whether the text says which.
+  bool is_set = false;
+  bool is_known = true;
+  size_t begin = 0;
+};
+PositionsSet PositionsSetBy(const std::vector<ShellWord>& words);
 
 // Returns whether a keyword makes variables of the assignments behind it, as `export` does.
 bool IsDeclaration(absl::string_view word);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "clients/import/shell_text.h"
@@ -220,6 +221,105 @@ TEST(ReadLaunchScript, FollowsSetAndForgetsWhatItDoesNotCompute) {
   EXPECT_EQ(Arguments("declare -i N=4", "--a $N"), "--a|4");
   EXPECT_EQ(Arguments("N=1\ndeclare -i N+=4", "--a $N"), "--a|$N");
   EXPECT_EQ(Arguments("declare -x N=2", "--a $N"), "--a|2");
+}
+
+// What a shell makes of one element, or of a value once IFS is set, is not counted.
+TEST(ReadLaunchScript, DoesNotCountElementsThatAShellMultiplies) {
+  for (const char* const array :
+       {"A=({0..7})", "A=(node{1..4})", "A=(/etc/host*)", "IFS=','\nD=1,2\nA=($D x*)",
+        "A=(1 2)\nA+=(x?)", "P='*'\nA=($P 2)", "A=(~ 2)", "shopt -s nullglob\nA=([a]*)"}) {
+    for (const char* const read : {"${#A[@]}", "${A[1]}", "${A:-3}", "${A%x}"}) {
+      EXPECT_EQ(Arguments(array, absl::StrCat("--a x", read)), absl::StrCat("--a|x", read))
+          << array;
+    }
+  }
+  EXPECT_EQ(Arguments("A=('*' \"{1..2}\" \\~)", "--a ${#A[@]}"), "--a|3");
+  EXPECT_EQ(Arguments("IFS=,\nD=1,2\nA=($D)", "--a x${#A[@]} --b $A"), "--a|x${#A[@]}|--b|$D");
+  EXPECT_EQ(Arguments("IFS=,\nD=1,2\nE=12", "--a $D --b \"$D\" --c $E"), "--a|$D|--b|1,2|--c|12");
+  EXPECT_EQ(Arguments("A=1,2\nIFS=, read B <<< x", "--a $A"), "--a|1,2");
+  EXPECT_EQ(Arguments("set -- x*", "--a $1"), "--a|$1");
+  EXPECT_EQ(Arguments("set -- 'x*' 2", "--a $2"), "--a|2");
+}
+
+TEST(ReadLaunchScript, ForgetsAnArrayOfWhichAnElementIsSet) {
+  for (const char* const setter : {"A[1]=9", "A[$I]=9", "A[0]+=9", "A[ 1 ]=9", "declare A[1]=9",
+                                   "declare -g A[1]=9", "unset A[1]"}) {
+    EXPECT_EQ(Arguments(absl::StrCat("A=(2 4)\n", setter), "--a ${A[0]} --b x${#A[@]}"),
+              "--a|${A[0]}|--b|x${#A[@]}")
+        << setter;
+  }
+  EXPECT_EQ(Arguments("A=2\nA[0]=8", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=2\nif false; then A[0]=8; fi", "--a $A"), "--a|2");
+  EXPECT_EQ(Arguments("A=2\nunset -f A", "--a $A"), "--a|$A");
+}
+
+TEST(ReadLaunchScript, KnowsNoPositionsOfFunctionsAndInnerLines) {
+  for (const char* const head : {"f() {", "function f {", "function f() {", "f()\n{", "f() ("}) {
+    const std::string end = absl::EndsWith(head, "(") ? ")" : "}";
+    const auto command = ReadScript(
+        absl::StrCat("set -- 4 8\n", head, "\n python a.py --size $1 --b ${2:-3} --c ${3:-5}\n",
+                     end, "\nf 9\n"));
+    ASSERT_OK(command.status()) << head;
+    EXPECT_THAT(command->arguments, ElementsAre("--size", "$1", "--b", "${2:-3}", "--c", "${3:-5}"))
+        << head;
+    EXPECT_EQ(Arguments(absl::StrCat("set -- 4\n", head, "\n shift\n set -- 7\n", end), "--a $1"),
+              "--a|4");
+  }
+  EXPECT_EQ(Arguments("function f {\n B=2\n}\nB=1\nfunction g {\n B=2\n}", "--a $B"), "--a|$B");
+  EXPECT_EQ(Arguments("f() {\n x\n}", "--a ${1:-3}"), "--a|3");
+  ASSERT_OK_AND_ASSIGN(const LaunchCommand command,
+                       ReadScript("set -- 4\nbash -c 'python x.py --size $1' _ 8"));
+  EXPECT_THAT(command.arguments, ElementsAre("--size", "$1"));
+}
+
+TEST(ReadLaunchScript, FollowsAllFormsOfSet) {
+  const std::string ten = "set -- 1 2 3 4 5 6 7 8 9 16";
+  EXPECT_EQ(Arguments(ten, "--a ${10:-2} --b $10 --c ${11:-3}"), "--a|16|--b|10|--c|3");
+  EXPECT_EQ(Arguments(ten + "\nset -- 1", "--a ${10:-2}"), "--a|2");
+  EXPECT_EQ(Arguments(ten + "\nshift", "--a ${10:-2}"), "--a|${10:-2}");
+  for (const char* const setter : {"set 8", "set -e -- 8", "set -ex -- 8", "set -ex 8", "set - 8",
+                                   "set -o pipefail 8", "set -euo pipefail -- 8", "set +x 8"}) {
+    EXPECT_EQ(Arguments(absl::StrCat("set -- 4\n", setter), "--a $1"), "--a|8") << setter;
+  }
+  for (const char* const other : {"set", "set -e", "set -o pipefail", "set -", "set +x"}) {
+    EXPECT_EQ(Arguments(absl::StrCat("set -- 4\n", other), "--a $1"), "--a|4") << other;
+  }
+  for (const char* const unknown : {"eval set -- 8", "eval set -- \"$X\"", "eval \"set -- 8\"",
+                                    "set $X", "set \"-e\" 8", "set -- $(date)"}) {
+    EXPECT_EQ(Arguments(absl::StrCat("set -- 4\n", unknown), "--a ${1:-2}"), "--a|${1:-2}")
+        << unknown;
+  }
+  EXPECT_EQ(Arguments("set -- 4 5", "--a \"$@\" --b \"$*\""), "--a|4|5|--b|4 5");
+  EXPECT_THAT(Arguments("set -- \"$@\" --b 1", "\"$@\""), HasSubstr("does not set `${@}`"));
+  EXPECT_EQ(Arguments("(set -- 4)", "--a ${1:-2}"), "--a|2");
+}
+
+TEST(ReadLaunchScript, DoesNotTakeOctalNumbersAsDecimal) {
+  EXPECT_EQ(Arguments("A=(1 2 3 4 5 6 7 8 9)\nI=010", "--a ${A[I]} --b $((010)) --c $((I + 1))"),
+            "--a|${A[I]}|--b|${((010))}|--c|${((I + 1))}");
+  EXPECT_EQ(Arguments("N=123456789abc", "--a ${N:010} --b ${N:+4} --c $((0))"),
+            "--a|${N:010}|--b|${N:+4}|--c|0");
+  EXPECT_EQ(Arguments("A=1\nif [[ 010 -eq 8 ]]; then A=2; fi", "--a $A"), "--a|$A");
+}
+
+TEST(ReadLaunchScript, KeepsWhatADeclarationSaysOfAVariable) {
+  EXPECT_EQ(Arguments("declare -A M\nM=(a 4 b 8)", "--a ${M[0]} --b x${#M[@]}"),
+            "--a|${M[0]}|--b|x${#M[@]}");
+  EXPECT_EQ(Arguments("declare -i N\nN=2+3", "--a $N"), "--a|$N");
+  EXPECT_EQ(Arguments("declare -i N=4\nN=2+3", "--a $N"), "--a|$N");
+  EXPECT_EQ(Arguments("declare -i N\nN=4\nN+=1", "--a $N"), "--a|$N");
+  EXPECT_EQ(Arguments("declare -i N\nN=5", "--a $N"), "--a|5");
+  EXPECT_EQ(Arguments("declare -u N\nN=a", "--a $N"), "--a|$N");
+  EXPECT_EQ(Arguments("N=a\ndeclare -p N", "--a $N"), "--a|a");
+}
+
+TEST(ReadLaunchScript, TakesTheFirstElementAndEmptyWordsAsAShellDoes) {
+  EXPECT_EQ(Arguments("A=(2 4)\nB=A", "--a ${!B} --b ${A:-3} --c ${A-3}"), "--a|2|--b|2|--c|2");
+  EXPECT_EQ(Arguments("N=\nA=()", "--a ${N-5}x ${A-5}"), "--a|x|5");
+  EXPECT_EQ(Arguments("A=(2 4)", "--a \"${A[9]}\" --b ${A[9]} --c \"${A[*]}\""),
+            "--a||--b|--c|2 4");
+  EXPECT_EQ(Arguments("A=()", "--a \"${A[@]}\" --b"), "--a|--b");
+  EXPECT_EQ(Arguments("N=\xc3\xa9", "--a ${#N}"), "--a|${#N}");
 }
 
 // `;;&` goes on with the patterns behind it.

@@ -285,11 +285,25 @@ TEST(ReadPythonSettings, RefusesAFunctionThatHasToReturnAConfigurationAndDoesNot
   EXPECT_THAT(
       status("def other() -> Trainer.Config:\n    return Trainer.Config()\n\n" + cut).ToString(),
       HasSubstr("small: has to"));
+  // What returns within another function does not return from this one.
+  for (const char* inner :
+       {"    def other():\n        return 1\n", "    def other(): return 1\n    x = 2\n",
+        "    async def other():\n        if x:\n            return 1\n"}) {
+    EXPECT_THAT(status(cut + inner).ToString(), HasSubstr("small: has to")) << inner;
+    EXPECT_OK(status(cut + inner + "    return config\n")) << inner;
+  }
+  EXPECT_THAT(status("def a() -> Config:\n    'Text.'\n    x = 1\n").ToString(),
+              HasSubstr("a: has to"));
+  EXPECT_THAT(status("def a() -> Config:\n").ToString(), HasSubstr("a: has to"));
   // A condition may return, and a function that is not read says nothing.
   EXPECT_OK(status(cut + "    if big:\n        return config\n"));
   EXPECT_OK(status("def other() -> JobConfig:\n    return JobConfig()\n" + cut, "other"));
   for (const char* other : {"def a() -> Config: ...\n", "def a() -> Config:\n    pass\n",
                             "def a() -> Config:\n    raise NotImplementedError\n",
+                            "def a() -> Config:\n    \"\"\"What it is.\"\"\"\n",
+                            "def a() -> Config:\n    'Text.'\n    ...\n",
+                            "def a() -> Config:\n    'Text.'\n    raise NotImplementedError()\n",
+                            "def a() -> Config:\n    def b():\n        x = 1\n    return b()\n",
                             "def a_Config() -> int:\n    x = 1\n", "def a():\n    x = 1\n",
                             "class A:\n    def a(self) -> Config:\n        x = 1\n"}) {
     EXPECT_OK(status(other)) << other;

@@ -3,11 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
 namespace parplan {
 namespace {
+
+std::optional<std::string> Changed(const std::string& text, const std::string& change) {
+  int64_t steps = int64_t{1} << 30;
+  return ChangedText(text, change, &steps);
+}
 
 // What GNU bash 5.2 writes for `${V...}`.
 TEST(ChangedText, IsThatOfAShell) {
@@ -41,19 +47,47 @@ TEST(ChangedText, IsThatOfAShell) {
       {"aaa", "%%a*", ""},
       {"", "%a", ""},
       {"a.b", "/./-", "a-b"},
+      {"", "/*/7", "7"},
+      {"", "//*/7", "7"},
+      {"", "/#*/7", "7"},
+      {"", "/%*/7", "7"},
+      {"", "/a*/7", ""},
+      {"ab", "//*/7", "7"},
+      {"abcbc", "%%b*c", "a"},
+      {"abcbc", "%b*c", "abc"},
+      {"abcbc", "#*b?", "bc"},
+      {"abcbc", "/b*b/x", "axc"},
+      {"abcdef", ":0:2", "ab"},
   };
   for (const auto& test : cases) {
-    EXPECT_EQ(ChangedText(test.text, test.change), std::optional<std::string>(test.expected))
+    EXPECT_EQ(Changed(test.text, test.change), std::optional<std::string>(test.expected))
         << test.text << test.change;
   }
 }
 
 TEST(ChangedText, IsNotKnownOfOtherChanges) {
-  for (const char* change : {"%[a-z]", "%$X", "%\"x\"", "%'x'", "/a/$B", "/a/&", "@Q", "^", "~~",
-                             ":-1", ": -1", ":1:-1", ":a", ":1:2:3", "?x", "+x", "/", "//", ""}) {
-    EXPECT_EQ(ChangedText("abc", change), std::nullopt) << change;
+  for (const char* change :
+       {"%[a-z]", "%$X",  "%\"x\"", "%'x'", "/a/$B",  "/a/&",  "@Q",  "^",    "~~",
+        ":-1",    ": -1", ":1:-1",  ":a",   ":1:2:3", "?x",    "+x",  "/",    "//",
+        "",       ":+1",  ":+x",    ":?x",  ":010",   ":1:+1", ": 1", ":1: 1"}) {
+    EXPECT_EQ(Changed("abc", change), std::nullopt) << change;
   }
-  EXPECT_EQ(ChangedText(std::string(2000, 'a'), "%a"), std::nullopt);
+  EXPECT_EQ(Changed(std::string(2000, 'a'), "%a"), std::nullopt);
+  // The locale decides what is one letter.
+  for (const char* change : {"^^", ",,", ":1:1", "#?", "%?", "/?/x"}) {
+    EXPECT_EQ(Changed("\xc3\xa9t", change), std::nullopt) << change;
+  }
+}
+
+TEST(ChangedText, BoundsTheWorkOfPatterns) {
+  const std::string text(1000, 'a');
+  EXPECT_EQ(Changed(text, "//*" + std::string(500, 'a') + "b/"), std::nullopt);
+  EXPECT_EQ(Changed(text, "//b/"), text);
+  int64_t steps = 100;
+  EXPECT_EQ(ChangedText("abcd", "%d", &steps), "abc");
+  EXPECT_EQ(steps, 50);
+  EXPECT_EQ(ChangedText("abcd", "%d", &steps), "abc");
+  EXPECT_EQ(ChangedText("abcd", "%d", &steps), std::nullopt);
 }
 
 }  // namespace
