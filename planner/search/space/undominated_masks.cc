@@ -110,7 +110,8 @@ class LayoutMasks {
 std::vector<OptionLists> UndominatedMasks(const OptionTable& table, std::vector<OptionLists> masks,
                                           const WorkCounter& works) {
   if (masks.empty()) return masks;
-  return LayoutMasks(table, masks.front().size()).Undominated(std::move(masks), works);
+  const LayoutMasks layout(table, masks.front().size());
+  return layout.Undominated(std::move(masks), works);
 }
 
 }  // namespace parplan
