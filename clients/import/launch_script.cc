@@ -93,7 +93,7 @@ class ScriptReader {
         continue;
       }
       if (const std::optional<std::string> name = ElementNameOf(word)) {
-        // What an array is after that is not followed.
+        // The array is not followed after that.
         if (Within(branches_.run(), run) != ShellRun::kNo) variables_.Forget(*name);
         continue;
       }
@@ -145,7 +145,7 @@ class ScriptReader {
       const absl::Status status = variables_.Expand(word, &words);
       if (!status.ok()) return Fault(status.message());
     }
-    // What `eval` makes of its words may be another `set`.
+    // The words of `eval` may be another `set`.
     if (is_evaluated && !branches_.in_function()) variables_.ForgetPositions();
     if (!are_for_program || assignments.empty()) return ReadWords(words, inner_lines);
     variables_.OpenScope();
