@@ -30,8 +30,9 @@ _processes: Any = torch.multiprocessing
 _SEED_OF_OLD_RELEASES = 67280421310721
 # The process that began the server, and the server's.
 _owner: tuple[int, int] | None = None
-# How long the end of the server is waited for, in seconds.
-_PATIENCE = 5.0
+# How long the end of the server is waited for, in seconds. PyTorch's own takes a second of a
+# processor.
+_PATIENCE = 60.0
 # The modules that ranks import; each brings those that it imports.
 _preloaded = ["parplan.torch.check.steps", "parplan.torch.measure.rank"]
 
@@ -87,7 +88,7 @@ def end_server() -> None:
     """Ends the process that ranks are forked from, if `start_ranks` began it, and waits for it. Then
     the processor time of all ranks is part of that of this process's children. The next ranks begin
     another. A process that this one forked meanwhile, and that still runs, may keep the server:
-    then it is not waited for longer than 5 s, and goes on."""
+    then it is not waited for longer than a minute, and goes on."""
     global _owner
     server: Any = forkserver._forkserver
     descriptor = getattr(server, "_forkserver_alive_fd", None)

@@ -24,23 +24,19 @@ def made_anew():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
-def count(rank, folder, keeps):
+def count(rank, folder):
     torch.set_num_threads(1)
-    kept = heap.keep_freed_memory() if keeps else False
+    kept = heap.keep_freed_memory()
     pages = [made_anew() for _ in range(ROUNDS)]
     heap.return_freed_memory()
     pathlib.Path(folder, "counts").write_text(json.dumps([kept, pages, made_anew()]))
 
 
-def counts(folder, keeps):
-    start_ranks(count, (str(folder), keeps), 1)
-    return json.loads((folder / "counts").read_text())
-
-
 @pytest.mark.skipif(HUGE_PAGES.exists() and "[always]" in HUGE_PAGES.read_text(),
                     reason="the system makes hundreds of pages at once, and counts one")
 def test_freed_memory_is_taken_again(tmp_path):
-    kept, pages, after = counts(tmp_path, True)
+    start_ranks(count, (str(tmp_path),), 1)
+    kept, pages, after = json.loads((tmp_path / "counts").read_text())
     if not kept:
         pytest.skip("the C library is not glibc, or the environment sets its allocator")
     whole = sum(SIZES) // PAGE
@@ -49,8 +45,24 @@ def test_freed_memory_is_taken_again(tmp_path):
     assert min(pages[1:]) < 0.25 * whole
     # What was given back is made anew.
     assert after > 0.9 * whole
-    # Without it pages are made in every round.
-    assert min(counts(tmp_path, False)[1]) > 0.8 * whole
+
+
+@pytest.mark.parametrize("refused", [None, heap._TRIM_THRESHOLD, heap._MMAP_THRESHOLD])
+def test_the_library_is_asked_to_keep_all_it_can(monkeypatch, refused):
+    for name in (*heap._VARIABLES, "GLIBC_TUNABLES"):
+        monkeypatch.delenv(name, raising=False)
+    asked = {}
+
+    def mallopt(parameter, value):
+        asked[parameter] = value
+        return int(parameter != refused)
+
+    monkeypatch.setattr(heap, "_function", lambda name: {"mallopt": mallopt}[name])
+    assert heap.keep_freed_memory() == (refused is None)
+    # By malloc.h: M_TRIM_THRESHOLD is -1 and none of it is -1, M_MMAP_THRESHOLD is -3 and at most
+    # 32 MiB.
+    if refused is None:
+        assert asked == {-1: -1, -3: 32 * 1024 * 1024}
 
 
 def test_settings_of_the_environment_stay(monkeypatch):
