@@ -43,8 +43,8 @@ void ReadSizesByPlace(ConfigFields& fields, std::vector<LayerParts>& layers);
 //   index_n_heads beside            parameters of what chooses blocks of tokens, in the layers that
 //   index_topk_blocks               have it (MiniMax-M3)
 //
-// What is not priced is appended to `notes`. `fields` remembers errors; after one the layers must
-// not be used.
+// Appends to `notes` the settings that are not priced. `fields` remembers errors; after one the
+// layers must not be used.
 void ReadLayerLists(const FamilyTraits& traits, ConfigFields& fields,
                     const TransformerRunFacts& run, std::vector<LayerParts>& layers,
                     std::vector<std::string>* notes);

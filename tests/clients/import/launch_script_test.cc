@@ -223,7 +223,7 @@ TEST(ReadLaunchScript, FollowsSetAndForgetsWhatItDoesNotCompute) {
   EXPECT_EQ(Arguments("declare -x N=2", "--a $N"), "--a|2");
 }
 
-// What a shell makes of one element, or of a value once IFS is set, is not counted.
+// A shell makes several elements of these, so they are not counted.
 TEST(ReadLaunchScript, DoesNotCountElementsThatAShellMultiplies) {
   for (const char* const array :
        {"A=({0..7})", "A=(node{1..4})", "A=(/etc/host*)", "IFS=','\nD=1,2\nA=($D x*)",

@@ -285,7 +285,7 @@ TEST(ReadPythonSettings, RefusesAFunctionThatHasToReturnAConfigurationAndDoesNot
   EXPECT_THAT(
       status("def other() -> Trainer.Config:\n    return Trainer.Config()\n\n" + cut).ToString(),
       HasSubstr("small: has to"));
-  // What returns within another function does not return from this one.
+  // A `return` within another function does not return from this one.
   for (const char* inner :
        {"    def other():\n        return 1\n", "    def other(): return 1\n    x = 2\n",
         "    async def other():\n        if x:\n            return 1\n"}) {

@@ -177,7 +177,7 @@ TEST(ReadModelConfig, SaysHowWeightsAreStoredAndThatAHeadIsAnother) {
       notes(R"({"quantization_config": "fp8"})"),
       ElementsAre(HasSubstr("quantization_config \"fp8\": is about how the file's weights")));
   EXPECT_THAT(notes(R"({"quantization_config": false, "quantization": {}})"), IsEmpty());
-  // Of the language model of several parts.
+  // The language model of a multimodal one may have the setting.
   const std::string quantized = With(kGated, R"({"quantization_config": {"quant_method": "fp8"}})");
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport part,
                        ImportConfigText(absl::StrCat(R"({"text_config": )", quantized, "}")));

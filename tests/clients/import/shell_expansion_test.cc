@@ -15,7 +15,7 @@ std::optional<std::string> Changed(const std::string& text, const std::string& c
   return ChangedText(text, change, &steps);
 }
 
-// What GNU bash 5.2 writes for `${V...}`.
+// GNU bash 5.2 writes these values for `${V...}`.
 TEST(ChangedText, IsThatOfAShell) {
   const struct {
     const char* text;

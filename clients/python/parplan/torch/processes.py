@@ -96,7 +96,7 @@ def end_server() -> None:
     # A process that was forked has the number of its parent's server.
     if descriptor is None or number is None or _owner != (os.getpid(), number):
         return
-    # As `ForkServer._stop`, which waits without a limit.
+    # `ForkServer._stop` does the same, and waits without a limit.
     os.close(descriptor)
     server._forkserver_alive_fd = server._forkserver_pid = _owner = None
     if server._forkserver_address and not server._forkserver_address.startswith("\0"):

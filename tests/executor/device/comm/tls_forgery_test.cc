@@ -1,5 +1,5 @@
-// TLS sessions whose bytes somebody between the two sides, or one of them, alters, repeats, leaves
-// out or makes up.
+// In these TLS sessions somebody between the two sides, or one of them, alters, repeats, leaves out
+// or makes up bytes.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -43,7 +43,7 @@ def test_freed_memory_is_taken_again(tmp_path):
     assert pages[0] > 0.9 * whole
     # Tensors lie elsewhere for some rounds, and then where others were.
     assert min(pages[1:]) < 0.25 * whole
-    # What was given back is made anew.
+    # Pages that were given back are made anew.
     assert after > 0.9 * whole
 
 
