@@ -34,6 +34,7 @@ std::optional<absl::string_view> PipelineTypeOf(Schedule schedule) {
     case Schedule::kGpipe:
       return "gpipe";
     case Schedule::kInterleaved:
+    case Schedule::kZeroBubble:
       break;
   }
   return std::nullopt;

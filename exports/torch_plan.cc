@@ -57,6 +57,10 @@ absl::Status CheckPipeline(const Plan& plan, absl::string_view program) {
                                    ": the order of passes of these files has groups of as many "
                                    "micro-batches as the pipeline has devices"));
   }
+  if (degree == 1 && TraitsOf(plan.schedule).backward_split != BackwardSplit::kWhole) {
+    return RefusePlan(program, "schedule",
+                      absl::StrCat("is ", TraitsOf(plan.schedule).name, " without a pipeline"));
+  }
   if (plan.device_count < 1 || plan.device_count % degree != 0) {
     return RefusePlan(
         program, "device_count",
@@ -146,6 +150,16 @@ std::string StrategyFault(const Plan& plan, const LayerDefinition& layer, const 
   }
   if (strategy.sequence_parallel && tensor == 1) {
     return "has sequence parallelism without tensor parallelism";
+  }
+  // torch.distributed.pipelining writes gradients of weights by itself in `W`, past the hooks by
+  // which FSDP2 exchanges them, and activation checkpointing frees what `W` needs in `I`.
+  if (TraitsOf(plan.schedule).backward_split != BackwardSplit::kWhole) {
+    if (strategy.sharding_level != ShardingLevel::kNone) {
+      return "is sharded beside split backward passes";
+    }
+    if (strategy.recompute_level != RecomputeLevel::kNone) {
+      return "recomputes beside split backward passes";
+    }
   }
   if (strategy.recompute_level != RecomputeLevel::kNone && !IsTransformer(layer.kind)) {
     return "recomputes an embedding or a head";

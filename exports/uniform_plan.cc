@@ -180,6 +180,11 @@ absl::Status CheckSchedule(const Plan& plan, absl::string_view program) {
     return RefusePlan(program, "virtual_stage_count", "does not divide the stages");
   }
   if (plan.schedule == Schedule::kGpipe) return RefusePlan(program, "schedule", "is gpipe");
+  if (TraitsOf(plan.schedule).backward_split != BackwardSplit::kWhole) {
+    return RefusePlan(
+        program, "schedule",
+        absl::StrCat("is ", TraitsOf(plan.schedule).name, ", which splits backward passes"));
+  }
   const bool has_virtual_stages = plan.virtual_stage_count > 1;
   if ((plan.schedule == Schedule::kInterleaved) != has_virtual_stages) {
     return RefusePlan(program, "schedule",

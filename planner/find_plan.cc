@@ -137,6 +137,13 @@ std::string PlannersThatTake(bool Planner::*takes) {
 
 // Checks that the planner has what the rules ask for.
 absl::Status CheckRulesOf(const Planner& planner, const PlanningRules& rules) {
+  if (rules.schedule.has_value() && planner.name != PlannerNames().front() &&
+      TraitsOf(*rules.schedule).backward_split != BackwardSplit::kWhole) {
+    return FieldError(
+        Reason::kSpecInvalid, "options.schedule",
+        absl::StrCat("planner `", planner.name, "` plans no `", TraitsOf(*rules.schedule).name,
+                     "`; leave it out, or ask `", PlannerNames().front(), "`"));
+  }
   if (rules.top_plan_count > 1 && !planner.gives_alternatives) {
     return GivesOnePlan("options.top_plan_count", planner.name, PlannersWithAlternatives());
   }

@@ -21,7 +21,8 @@ std::vector<StageTimes> VirtualStageTimes(const Plan& plan, const Prediction& pr
     const bool is_last = index % device_count == device_count - 1;
     const int send_count = std::max(plan.virtual_stage_count - (is_last ? 1 : 0), 1);
     times.push_back({device.forward * share, device.backward * share,
-                     device.send * (1.0 / send_count), device.gradient_sync * share});
+                     device.send * (1.0 / send_count), device.gradient_sync * share,
+                     device.backward_weights * share});
   }
   return times;
 }

@@ -11,12 +11,18 @@
 namespace parplan::report {
 namespace {
 
+// Names a pass as torch.distributed.pipelining does.
 std::string PassName(const PipelineEvent& pass) {
-  return absl::StrCat(pass.stage_index, pass.is_backward ? "B" : "F", pass.micro_batch_index);
+  const char* letter = "F";
+  if (pass.kind == PassKind::kBackward) letter = "B";
+  if (pass.kind == PassKind::kBackwardInputs) letter = "I";
+  if (pass.kind == PassKind::kBackwardWeights) letter = "W";
+  return absl::StrCat(pass.stage_index, letter, pass.micro_batch_index);
 }
 
 // Returns the stage that gets the result of a pass, or -1 if none does.
 int ReceiverOf(const PipelineEvent& pass, int stage_count) {
+  if (pass.kind == PassKind::kBackwardWeights) return -1;
   const int to = pass.is_backward ? pass.stage_index - 1 : pass.stage_index + 1;
   return to < stage_count ? to : -1;
 }
@@ -28,7 +34,9 @@ absl::StatusOr<std::vector<StepSpan>> PredictedSpans(const Plan& plan, const Pre
   const std::vector<StageTimes> times = VirtualStageTimes(plan, prediction);
   const int stage_count = static_cast<int>(times.size());
   const int place_count = static_cast<int>(prediction.stages.size());
-  if (plan.micro_batch_count > kMaxTracedPasses / (int64_t{2} * stage_count)) {
+  const bool is_split = TraitsOf(plan.schedule).backward_split == BackwardSplit::kInputsThenWeights;
+  const int64_t passes_each = is_split ? 3 : 2;
+  if (plan.micro_batch_count > kMaxTracedPasses / (passes_each * stage_count)) {
     return FieldError(Reason::kSpecInvalid, "micro_batch_count",
                       absl::StrCat("makes more than ", kMaxTracedPasses,
                                    " passes; trace a plan with fewer micro-batches"));

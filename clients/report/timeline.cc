@@ -78,6 +78,20 @@ std::string RowName(int row, int stage_count, int device_count) {
   return name;
 }
 
+const char* WordOf(PassKind kind) {
+  switch (kind) {
+    case PassKind::kForward:
+      return ", forward, ";
+    case PassKind::kBackward:
+      return ", backward, ";
+    case PassKind::kBackwardInputs:
+      return ", backward for inputs, ";
+    case PassKind::kBackwardWeights:
+      return ", backward for weights, ";
+  }
+  return "";
+}
+
 // Draws every pass as a bar that says its times, with its number if there is room. Returns whether
 // there was room for any number.
 bool DrawPasses(const Excerpt& excerpt, int device_count, Chart& chart) {
@@ -93,8 +107,7 @@ bool DrawPasses(const Excerpt& excerpt, int device_count, Chart& chart) {
     chart.AddBar(
         row, start, end, event.is_backward ? "backward" : "forward",
         absl::StrCat("stage ", event.stage_index, ", micro-batch ", event.micro_batch_index,
-                     event.is_backward ? ", backward, " : ", forward, ", TimeText(event.start),
-                     " to ", TimeText(event.end)));
+                     WordOf(event.kind), TimeText(event.start), " to ", TimeText(event.end)));
     any_number |= chart.AddWord(row, start, end, event.is_backward ? "on-backward" : "on-forward",
                                 absl::StrCat(event.micro_batch_index), widest, /*plate=*/false);
   }

@@ -115,7 +115,9 @@ void parplan_plan_free(parplan_plan* plan);
 typedef enum parplan_schedule {
   PARPLAN_SCHEDULE_1F1B = 1,
   PARPLAN_SCHEDULE_GPIPE = 2,
-  PARPLAN_SCHEDULE_INTERLEAVED = 3
+  PARPLAN_SCHEDULE_INTERLEAVED = 3,
+  /* Ranks of this library refuse it. */
+  PARPLAN_SCHEDULE_ZERO_BUBBLE = 4
 } parplan_schedule;
 
 /* The facts of a whole plan, and its prediction. */

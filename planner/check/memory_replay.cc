@@ -10,6 +10,8 @@ namespace {
 struct ChunkPass {
   bool is_backward = false;
   int chunk = 0;
+  // The gradients of weights, which a backward pass before it has left out.
+  bool is_weights = false;
 };
 
 // Lists the passes of a device in order. Passes that a last group of fewer micro-batches than
@@ -52,6 +54,7 @@ std::vector<ChunkPass> PassesOf(const RankPlace& place) {
       break;
     case Schedule::kOneForwardOneBackward:
     case Schedule::kInterleaved:
+    case Schedule::kZeroBubble:
       warm_up = devices - place.stage_index - 1;
       if (chunks > 1) warm_up = 2 * warm_up + (chunks - 1) * group_size;
       break;
@@ -60,6 +63,12 @@ std::vector<ChunkPass> PassesOf(const RankPlace& place) {
   for (int64_t i = 0; i < warm_up + number_count; ++i) {
     add(false, i);
     add(true, i - warm_up);
+    // The first device does both parts of a backward pass at once.
+    if (place.schedule != Schedule::kZeroBubble || place.stage_index == 0) continue;
+    if (i - warm_up >= place.stage_index) passes.push_back({true, 0, true});
+  }
+  for (int64_t i = 0; place.schedule == Schedule::kZeroBubble && i < micro_batches; ++i) {
+    if (i < place.stage_index) passes.push_back({true, 0, true});
   }
   return passes;
 }
@@ -94,7 +103,12 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
   std::vector<Moment> left(place.virtual_stage_count);
   std::vector<Moment> worst(place.virtual_stage_count);
   // The same of the first backward pass where gradients are made in it.
-  const bool makes = runtime.makes_gradients_in_step && place.virtual_stage_count == 1;
+  const bool splits = place.schedule == Schedule::kZeroBubble && place.stage_index > 0;
+  const bool makes =
+      runtime.makes_gradients_in_step && place.virtual_stage_count == 1 &&
+      (place.schedule != Schedule::kZeroBubble || place.pipeline_parallel_degree == 1);
+  // Gradients that a split backward pass leaves for those of weights.
+  Bytes left_for_weights;
   Moment worst_of_first;
   std::vector<Bytes> sent(place.virtual_stage_count);
   // [chunk] gradients that its backward pass makes and frees.
@@ -114,13 +128,15 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
     passing[entry->virtual_stage_index] += layer.pass_gradients;
     // One message is arriving and one is leaving, or one sent message is held in either direction.
     const Bytes running = layer.running + layer.message + layer.message;
-    most_running = std::max(most_running, running - layer.freed + layer.logits + layer.gathered);
+    const Bytes freed = splits ? Bytes() : layer.freed;
+    most_running = std::max(most_running, running - freed + layer.logits + layer.gathered);
+    left_for_weights += layer.weight_gradients;
     const bool is_end =
         place.stage_index == 0 || place.stage_index == place.pipeline_parallel_degree - 1;
     const bool has_one = runtime.holds_messages_sent && place.virtual_stage_count == 1 && is_end;
     Moment& kept = left[entry->virtual_stage_index];
-    const Moment here = {.activations = Bytes() - kept.activations - layer.freed,
-                         .checkpoints = Bytes() - kept.checkpoints,
+    const Moment here = {.activations = splits ? Bytes() : Bytes() - kept.activations - freed,
+                         .checkpoints = splits ? Bytes() : Bytes() - kept.checkpoints,
                          .running = has_one ? running - layer.message : running,
                          .logits = layer.logits,
                          .gathered = layer.gathered};
@@ -167,6 +183,16 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
       most_kept = std::max(most_kept, now.Sum());
       continue;
     }
+    if (pass.is_weights) {
+      now.activations -= kept.activations + left_for_weights;
+      now.checkpoints -= kept.checkpoints;
+      --now.in_flight_of_first;
+      continue;
+    }
+    if (splits) {
+      now.activations += left_for_weights;
+      most_kept = std::max(most_kept, now.Sum());
+    }
     Moment extra = makes && !has_gradients ? worst_of_first : worst[pass.chunk];
     if (makes && has_gradients) extra.gradients = items[kGradients];
     has_gradients = true;
@@ -177,6 +203,7 @@ ReplayedMemory ReplayMemory(const std::vector<LayerMemoryRun>& layers, const Ran
       peak.checkpoints += now.checkpoints;
       peak.in_flight_of_first = now.in_flight_of_first;
     }
+    if (splits) continue;
     now.activations -= kept.activations;
     now.checkpoints -= kept.checkpoints;
     if (pass.chunk == 0) --now.in_flight_of_first;

@@ -111,6 +111,7 @@ RecomputedDevice RecomputeDevice(const PlanningProblem& problem, const CostModel
                                                                         run.strategy, micro_batch);
         part.forward += cost.forward + 0.5 * moving;
         part.backward += cost.backward + 0.5 * moving;
+        part.backward_weights += cost.backward_weights;
         part.gradient_sync += cost.gradient_sync + cost.optimizer_step;
         sum.gradient_sync += cost.gradient_sync;
         sum.optimizer_step += cost.optimizer_step;
@@ -141,6 +142,7 @@ RecomputedDevice RecomputeDevice(const PlanningProblem& problem, const CostModel
     }
     sum.forward += part.forward;
     sum.backward += part.backward;
+    if (plan.schedule == Schedule::kZeroBubble) sum.backward_weights += part.backward_weights;
     sum.send += part.send;
   }
   const ReplayedMemory memory =
@@ -161,6 +163,8 @@ absl::Status CompareStage(const std::string& stage, const StagePrediction& promi
       Expect(absl::StrCat(stage, " forward"), promised.forward, recomputed.forward));
   PARPLAN_RETURN_IF_ERROR(
       Expect(absl::StrCat(stage, " backward"), promised.backward, recomputed.backward));
+  PARPLAN_RETURN_IF_ERROR(Expect(absl::StrCat(stage, " backward_weights"),
+                                 promised.backward_weights, recomputed.backward_weights));
   PARPLAN_RETURN_IF_ERROR(Expect(absl::StrCat(stage, " gradient_sync"), promised.gradient_sync,
                                  recomputed.gradient_sync));
   PARPLAN_RETURN_IF_ERROR(Expect(absl::StrCat(stage, " optimizer_step"), promised.optimizer_step,
@@ -277,8 +281,13 @@ absl::Status CheckPlan(const PlanningProblem& problem, const CostModel& costs, c
   PARPLAN_RETURN_IF_ERROR(Expect("peak_memory_upper", prediction.peak_memory_upper, upper));
   PARPLAN_RETURN_IF_ERROR(fits);
   PARPLAN_RETURN_IF_ERROR(CheckStepRange(problem, costs, plan, prediction, step));
-  if (prediction.confidence != costs.confidence() ||
-      prediction.estimated_items != costs.estimated_items()) {
+  std::vector<std::string> estimated = costs.estimated_items();
+  Confidence confidence = costs.confidence();
+  if (plan.schedule == Schedule::kZeroBubble) {
+    estimated.emplace_back(kSplitBackwardItem);
+    confidence = std::max(confidence, Confidence::kMixed);
+  }
+  if (prediction.confidence != confidence || prediction.estimated_items != estimated) {
     return WrongPrediction("estimated items or confidence are not those of the cost model");
   }
   return absl::OkStatus();

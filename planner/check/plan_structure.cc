@@ -210,6 +210,13 @@ absl::Status CheckStrategy(const PlanningProblem& problem, const Plan& plan,
     }
   }
   PARPLAN_RETURN_IF_ERROR(CheckModules(problem, where, strategy));
+  // Both work by hooks of a whole backward pass.
+  if (plan.schedule == Schedule::kZeroBubble && strategy.recompute_level != RecomputeLevel::kNone) {
+    return InvalidPlan(absl::StrCat(where, " recomputes beside split backward passes"));
+  }
+  if (plan.schedule == Schedule::kZeroBubble && strategy.sharding_level != ShardingLevel::kNone) {
+    return InvalidPlan(absl::StrCat(where, " shards beside split backward passes"));
+  }
   if (strategy.sequence_parallel && layer.kind == LayerKind::kOpaque) {
     return InvalidPlan(absl::StrCat(where, " is sequence-parallel although it is opaque"));
   }
@@ -270,6 +277,18 @@ absl::Status CheckHeading(const PlanningProblem& problem, const Plan& plan) {
   }
   if (problem.rules().schedule.has_value() && plan.schedule != *problem.rules().schedule) {
     return InvalidPlan("the schedule is not that of the rules");
+  }
+  if (plan.schedule == Schedule::kZeroBubble) {
+    if (plan.stages.size() == 1) {
+      return InvalidPlan("its one stage has the schedule zb-h1, which only a pipeline has");
+    }
+    if (!problem.rules().runtime.splits_backward ||
+        problem.rules().runtime.blocking_pipeline_messages) {
+      return InvalidPlan(absl::StrCat("its schedule is zb-h1, and the runtime ",
+                                      problem.rules().runtime.runtime_id,
+                                      " does not split backward passes, as `torch` does, or "
+                                      "waits for messages"));
+    }
   }
   const int virtual_stages = plan.virtual_stage_count;
   if (virtual_stages < 1 || (virtual_stages > 1 && !TraitsOf(plan.schedule).has_virtual_stages) ||

@@ -10,7 +10,8 @@
 namespace parplan {
 namespace {
 
-enum class Direction { kForward = 0, kBackward = 1 };
+// `kWeights` is the second part of a split backward pass, which sends and receives nothing.
+enum class Direction { kForward = 0, kBackward = 1, kWeights = 2 };
 
 // One pass of a stage over a micro-batch.
 struct Pass {
@@ -39,6 +40,7 @@ class Program {
         micro_batches_(micro_batch_count),
         blocking_(pipeline.blocking_messages && device_count > 1),
         interleaved_(chunks_ > 1),
+        splits_(pipeline.schedule == Schedule::kZeroBubble),
         group_(pipeline.micro_batch_group_size == 0 ? device_count
                                                     : pipeline.micro_batch_group_size) {
     // Passes of a last group with fewer than P micro-batches are counted and left out.
@@ -52,6 +54,7 @@ class Program {
         break;
       case Schedule::kOneForwardOneBackward:
       case Schedule::kInterleaved:
+      case Schedule::kZeroBubble:
         warm_up_ = interleaved_ ? (devices_ - device_ - 1) * 2 + (chunks_ - 1) * group_
                                 : devices_ - device_ - 1;
         break;
@@ -82,6 +85,7 @@ class Program {
     if (!blocking_) {
       Do(forward);
       Do(backward);
+      if (splits_ && !warms_up) FollowWithWeights(i - warm_up_);
     } else if (interleaved_) {
       Do(forward);
       Do(backward);
@@ -103,6 +107,13 @@ class Program {
       Do(backward);
       Exchange({}, backward, Forward(i + 1), {});
     }
+  }
+
+  // Appends the weight passes that come after backward pass `number`. Those of the last devices
+  // start late, and what is late at the end has nothing more to wait for.
+  void FollowWithWeights(int64_t number) {
+    const int64_t due = number + 1 == passes_ ? passes_ : number + 1 - device_;
+    while (weights_done_ < due) Do({{Direction::kWeights, device_, weights_done_++}});
   }
 
   Passes Forward(int64_t number) const { return Number(Direction::kForward, number); }
@@ -182,11 +193,13 @@ class Program {
   const int64_t micro_batches_;
   const bool blocking_;
   const bool interleaved_;
+  const bool splits_;
   const int64_t group_;
   int64_t passes_ = 0;
   int64_t warm_up_ = 0;
   bool first_gradient_with_last_forward_ = false;
   int64_t iteration_ = 0;
+  int64_t weights_done_ = 0;
   std::deque<Instruction> instructions_;
 };
 
@@ -243,7 +256,7 @@ class Simulation {
     Seconds last_end;        // of a pass or exchange
   };
   struct StageState {
-    int64_t done[2] = {0, 0};
+    int64_t done[3] = {0, 0, 0};
     int64_t arrived[2] = {0, 0};
     // The micro-batch of the message to this stage for which sender and receiver have reached the
     // exchange; -1 for none.
@@ -270,6 +283,7 @@ class Simulation {
   }
   bool HasInput(const Pass& pass) const {
     const StageState& stage = stages_[pass.stage];
+    if (pass.direction == Direction::kWeights) return stage.done[1] > pass.micro_batch;
     if (pass.direction == Direction::kForward) {
       return pass.stage == 0 || stage.arrived[0] > pass.micro_batch;
     }
@@ -298,10 +312,15 @@ class Simulation {
       return;
     }
     state.busy = true;
-    const SimulatedStage& stage = pipeline_.stages[next->pass.stage];
-    events_.push(
-        {now + (next->pass.direction == Direction::kForward ? stage.forward : stage.backward),
-         false, next->pass});
+    events_.push({now + TimeOf(next->pass), false, next->pass});
+  }
+
+  Seconds TimeOf(const Pass& pass) const {
+    const SimulatedStage& stage = pipeline_.stages[pass.stage];
+    if (pass.direction == Direction::kForward) return stage.forward;
+    if (pass.direction == Direction::kWeights) return stage.backward_weights;
+    const bool is_part = pipeline_.schedule == Schedule::kZeroBubble;
+    return is_part ? stage.backward - stage.backward_weights : stage.backward;
   }
 
   void Post(const Pass& receiver, int64_t (&side)[2], Seconds now) {
@@ -327,9 +346,9 @@ class Simulation {
     const int device = DeviceOf(pass.stage);
     StageState& stage = stages_[pass.stage];
     PARPLAN_CHECK(stage.done[static_cast<int>(pass.direction)]++ == pass.micro_batch);
-    if (pass.direction == Direction::kBackward) stage.last_backward_end = event.time;
+    if (pass.direction != Direction::kForward) stage.last_backward_end = event.time;
     const Pass receiver = Successor(pass);
-    if (!Blocking() && IsStage(receiver.stage)) {
+    if (!Blocking() && pass.direction != Direction::kWeights && IsStage(receiver.stage)) {
       events_.push({event.time + MessageTime(receiver), true, receiver});
     }
     programs_[device].Finish();
@@ -392,6 +411,7 @@ class Simulation {
 Seconds SimulateStep(const SimulatedPipeline& pipeline, int64_t micro_batch_count) {
   PARPLAN_CHECK(!pipeline.stages.empty() && micro_batch_count > 0);
   PARPLAN_CHECK(pipeline.stages.size() % pipeline.virtual_stage_count == 0);
+  PARPLAN_CHECK(pipeline.schedule != Schedule::kZeroBubble || !pipeline.blocking_messages);
   return Simulation(pipeline, micro_batch_count).Run();
 }
 

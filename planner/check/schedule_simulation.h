@@ -22,6 +22,8 @@ struct SimulatedStage {
   Seconds send;
   // Once per step, after the stage's last backward pass.
   Seconds gradient_sync;
+  // Part of `backward` in a pass of its own, if the schedule splits backward passes.
+  Seconds backward_weights = {};
 };
 
 // The stages in the order of the model, stage j on device j mod P, and the rules they follow; see
@@ -41,7 +43,9 @@ struct SimulatedPipeline {
 
 // Returns the end of the step, gradient synchronisation included. Every device runs a program of
 // passes and, with blocking messages, of exchanges, in the order of Megatron-LM's schedules.py; a
-// queue of events ordered by time advances them.
+// queue of events ordered by time advances them. ZB-H1 is played as its paper draws it: 1F1B in
+// which the weight pass of a micro-batch waits until as many backward passes as there are devices
+// in front have followed its own.
 //
 // REQUIRES: at least one stage, the virtual stages per device divide their number, and
 // micro_batch_count >= 1; aborts otherwise. With several stages on each device, 1F1B follows the

@@ -180,6 +180,33 @@ void AddReusingBackward(const TensorSizes& shape, double inner, ActivationTensor
   }
 }
 
+// Adds what a split backward pass keeps for the gradients of weights: those of the outputs of all
+// linear maps and norms. For layers with experts, latent attention or a state space as much is
+// taken as the layer keeps of its forward pass.
+void AddWeightGradients(const LayerDefinition& definition, const TensorSizes& shape,
+                        ActivationTensors& tensors) {
+  const char* const name = "gradients of the outputs of linear maps";
+  if (definition.has_experts() || definition.latent_attention.has_value() ||
+      definition.state_space.has_value()) {
+    const ActivationBytes kept = tensors.Sum();
+    tensors.Add(name, "as much as is kept", kept.Kept(RecomputeLevel::kNone), kWeightGradients);
+    return;
+  }
+  const double row = shape.element * shape.tokens;
+  const double residual = row * shape.hidden / shape.sequence;
+  const int blocks = AttentionBlockCount(definition.kind);
+  // Queries, keys and values; the block's output, as the map makes it; and the norm's.
+  double bytes = blocks * (row * (shape.query + shape.key + shape.value) / shape.tensor +
+                           row * shape.hidden + residual);
+  if (definition.has_feed_forward()) {
+    const bool swiglu = definition.feed_forward_kind == FeedForwardKind::kSwiglu;
+    bytes += row * (swiglu ? 2.0 : 1.0) * definition.feed_forward_size / shape.tensor +
+             row * shape.hidden + residual;
+  }
+  tensors.Add(name, "n (e s (q + 2 k) / t + e s h + e s h / r) + e s f / t (2 with a gate) + ...",
+              bytes, kWeightGradients);
+}
+
 void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
                     const RuntimeTraits& traits, ActivationTensors& tensors) {
   const double residual = shape.element * shape.tokens * shape.hidden / shape.sequence;
@@ -277,6 +304,7 @@ void AddTransformer(const LayerDefinition& definition, const TensorSizes& shape,
                 shape.tokens * shape.hidden / shape.sequence, kLayer);
   }
 
+  if (traits.splits_backward) AddWeightGradients(definition, shape, tensors);
   if (traits.reuses_activations) {
     AddReusingBackward(shape, inner, tensors);
     return;
@@ -341,6 +369,9 @@ ActivationBytes ActivationTensors::Sum() const {
         break;
       case kFreed:
         sum.freed += tensor.bytes;
+        break;
+      case kWeightGradients:
+        sum.weight_gradients += tensor.bytes;
         break;
     }
   }
@@ -411,6 +442,10 @@ ActivationTensors ActivationTensorsOf(const LayerDefinition& definition, Precisi
       tensors.Add("final norm input", "e s h / r", residual, kCheckpoint);
       tensors.Add("output matrix input", "e s h / r (e s h if kept gathered)",
                   definition.frozen ? 0.0 : predictions * input, kLayer);
+      if (traits.splits_backward) {
+        tensors.Add("gradients of the logits and of the norm's output", "e s V / t + e s h / r",
+                    shape.element * logits + residual, kWeightGradients);
+      }
       const double bytes_per_logit =
           traits.fp32_logits ? traits.loss_bytes_per_logit : 2.0 * shape.element;
       if (traits.reuses_activations) {

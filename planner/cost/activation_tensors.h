@@ -39,6 +39,9 @@ enum class TensorLifetime {
   // attention.
   kFullRecompute = 6,
   kSelectiveRecompute = 7,
+  // From the first to the second part of a split backward pass: gradients of the outputs of linear
+  // maps, which those of the weights read.
+  kWeightGradients = 9,
   // Not a tensor of its own: the part of the kept tensors that is freed before the backward pass
   // needs most. `kBackward` contains the same amount in addition.
   kFreed = 8,
@@ -75,6 +78,7 @@ struct ActivationBytes {
   double full_recompute = 0.0;
   double selective_recompute = 0.0;
   double freed = 0.0;
+  double weight_gradients = 0.0;
   // [module] the part of `layer` and `attention_core` that it is the smallest module to make again;
   // one field of an array for each value of `RecomputeModule`, the first one unused.
   std::array<double, kRecomputeModuleCount + 1> by_module = {};

@@ -97,6 +97,7 @@ PassTime AnalyticLayer::TimeOf(const OperationList& operations, double launch_in
   for (const LayerOperation& operation : operations) {
     const double time = TimeOf(operation);
     device += time;
+    if (shade != nullptr && operation.of_weights) shade->weights += time;
     if (shade == nullptr || operation.shade == CollectiveShade::kNone) continue;
     (operation.shade == CollectiveShade::kWhole ? shade->whole : shade->split) += time;
   }
@@ -147,6 +148,7 @@ AnalyticTimes AnalyticLayer::Times(const LayerShape& shape, double samples,
   times.backward = TimeOf(operations.backward, backward_launch_interval_, &backward_shade);
   times.hiding_backward = Seconds::Of(backward_shade.whole);
   times.splitting_backward = Seconds::Of(backward_shade.split);
+  times.backward_weights = Seconds::Of(backward_shade.weights);
   if (IsTransformer(layer_.kind)) {
     times.full_recompute = times.forward;
     if (runtime_.recompute_stops_early && operations.last_forward_product.Flops() > 0.0) {

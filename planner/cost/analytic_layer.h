@@ -36,6 +36,8 @@ struct AnalyticTimes {
   Seconds hiding_backward;
   Seconds splitting_forward;
   Seconds splitting_backward;
+  // The part of the backward pass in products for gradients of weights.
+  Seconds backward_weights;
   // Passes before the backward pass of a layer that recomputes all of itself, or selectively; 0 for
   // layers that are no transformer layers.
   PassTime full_recompute;
@@ -65,6 +67,8 @@ class AnalyticLayer {
   struct Shade {
     double whole = 0.0;
     double split = 0.0;
+    // In all products for gradients of weights.
+    double weights = 0.0;
   };
 
   // Adds up `operations`. `launch_interval` is the time in seconds from one launch to the next.

@@ -23,6 +23,12 @@
 
 namespace parplan {
 
+// The entry of `Prediction::estimated_items` of plans whose schedule splits backward passes, which
+// are therefore `kMixed` at best: profiles measure whole backward passes.
+inline constexpr char kSplitBackwardItem[] =
+    "split backward passes: the part for gradients of weights from the share of its matrix "
+    "products";
+
 // The costs of one problem. Every stage lies in one node group, and its layers are priced by that
 // group's devices, links and measurements. Immutable after `Create`; any thread may read it.
 class CostModel {

@@ -16,6 +16,9 @@ struct LayerCost {
   // step is in `gradient_sync` alone.
   Seconds forward;
   Seconds backward;
+  // The part of `backward` that computes gradients of weights, which may follow in a pass of its
+  // own. 0 unless the runtime splits backward passes (`RuntimeTraits::splits_backward`).
+  Seconds backward_weights;
   // The parts of forward + backward.
   TimeItems time;
   // Part of the gradient synchronisation, and of the gathering of parameters after it, that

@@ -53,6 +53,7 @@ void LayerLister::Linear(Cut cut, double rows, double inner, double columns, boo
   if (layer_.frozen) return Adapter(rows, inner, columns, batch_count);
   backward_.AddProduct(LinearShape(inner, columns, rows, batch_count),
                        by_columns ? CollectiveShade::kWhole : CollectiveShade::kNone);
+  backward_.MarkOfWeights();
   AccumulateGradient(inner * columns * batch_count);
   if (!has_bias) return;
   backward_.AddElementwise(rows * columns * element_);
@@ -82,6 +83,7 @@ void LayerLister::Copied(double rows, double inner, double columns, bool is_quan
   backward_.AddProduct({rows, inner, columns, 1.0, is_quantised});
   if (layer_.frozen) return;
   backward_.AddProduct({inner, columns, rows, 1.0, is_quantised});
+  backward_.MarkOfWeights();
   AccumulateGradient(inner * columns);
 }
 
@@ -94,6 +96,7 @@ void LayerLister::AccumulateGradient(double parameter_count) {
   } else {
     backward_.AddElementwise(parameter_count * (element_ + 2.0 * buffer));
   }
+  backward_.MarkOfWeights();
 }
 
 void LayerLister::Norm() {

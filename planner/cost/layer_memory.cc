@@ -235,6 +235,7 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   const double again = activations.Kept(RecomputeLevel::kNone) - activations.Kept(recomputation);
   memory.running = Bytes::Ceil(samples * (again + activations.backward));
   memory.freed = Bytes::Ceil(samples * activations.freed);
+  memory.weight_gradients = Bytes::Ceil(samples * activations.weight_gradients);
   if (memory.kept_are_checkpoints || level == RecomputeLevel::kModules) {
     // The freed part is among the recomputed tensors, or may be.
     memory.running -= memory.freed;

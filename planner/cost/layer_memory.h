@@ -78,6 +78,9 @@ struct LayerMemory {
   Bytes running;
   // Part of `kept` that is freed before the layer needs most.
   Bytes freed;
+  // Kept beside `kept` from the first to the second part of a split backward pass, for each
+  // micro-batch between them. 0 unless the runtime splits backward passes.
+  Bytes weight_gradients;
   // Logits and loss, held while the layer runs.
   Bytes logits;
   // Whole parameters and gradients of a sharded layer, and quantised or 16-bit weights made for it

@@ -18,6 +18,7 @@ LayerOperation& OperationList::Add(OperationKind kind, int kernel_count) {
   operation.slowdown = 1.0;
   operation.shade = CollectiveShade::kNone;
   operation.module = module_;
+  operation.of_weights = false;
   return operation;
 }
 

@@ -78,6 +78,8 @@ struct LayerOperation {
   CollectiveShade shade;
   // The smallest module that repeats the operation, as its number; 0 if none does.
   int module;
+  // Whether it makes or adds up a gradient of weights, which may wait for a pass of its own.
+  bool of_weights;
 };
 
 // Operations of one pass in order, without allocation.
@@ -101,6 +103,9 @@ class OperationList {
     extra_launch_count_ += kernel_count;
     module_launch_count_[module_] += kernel_count;
   }
+
+  // Sets `LayerOperation::of_weights` of the last operation. REQUIRES, unchecked: there is one.
+  void MarkOfWeights() { operations_[size_ - 1].of_weights = true; }
 
   // Sets the smallest module that repeats what is appended from now on; none at the beginning.
   // Returns the one before.

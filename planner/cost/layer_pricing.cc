@@ -80,6 +80,7 @@ const LayerPricing::Timed& LayerPricing::TimeOf(const Recomputation& recomputati
   const LayerPasses passes = work_.At(recomputation);
   timed.busy_forward = passes.forward;
   timed.busy_backward = passes.backward + passes.recompute;
+  timed.backward_weights = passes.backward_weights;
   timed.items[TimeItemKind::kForwardCompute] = passes.forward;
   timed.items[TimeItemKind::kBackwardCompute] = passes.backward;
   timed.items[TimeItemKind::kRecompute] = passes.recompute;
@@ -132,6 +133,7 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, const Recomputation& reco
   LayerCost cost;
   cost.forward = timed.forward;
   cost.backward = timed.backward;
+  cost.backward_weights = timed.backward_weights;
   cost.time = timed.items;
   traffic.AddDataParallel(layer_.definition().kind, DataParallelOf(sharding), sharding,
                           pipeline_parallel_degree_ > 1, timed.busy_forward, timed.busy_backward,

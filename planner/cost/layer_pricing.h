@@ -63,6 +63,7 @@ class LayerPricing {
   struct Timed {
     Seconds forward;
     Seconds backward;
+    Seconds backward_weights;
     TimeItems items;
     // Computation that hides data-parallel traffic.
     Seconds busy_forward;

@@ -63,6 +63,7 @@ LayerWork AnalyticWorkOf(const AnalyticLayer& analytic, const LayerDefinition& d
   work.bare.hiding_backward = times.hiding_backward * factor;
   work.bare.splitting_forward = times.splitting_forward * factor;
   work.bare.splitting_backward = times.splitting_backward * factor;
+  work.bare.backward_weights = times.backward_weights * factor;
   work.bare.forward_host = times.forward.host;
   work.bare.backward_host = times.backward.host;
   if (!IsTransformer(definition.kind)) return work;
@@ -216,6 +217,7 @@ LayerWork LayerSource::Work(const Strategy& strategy, double samples, RepeatedPa
                                         : AnalyticWork(strategy, samples, parts);
   work.bare.forward_attention = work.bare.forward * attention_share_;
   work.bare.backward_attention = work.bare.backward * attention_share_;
+  if (!runtime_.splits_backward) work.bare.backward_weights = Seconds();
   return work;
 }
 
@@ -240,14 +242,19 @@ LayerWork LayerSource::MeasuredWork(const Strategy& strategy, double samples,
     }
     passes.forward = passes.forward * share;
     passes.backward = passes.backward * share;
+    // Each linear map has a product for the gradient of its input and one for that of its weights;
+    // the lookup of an embedding and what attention does beside its maps have no weights.
+    if (definition_.kind != LayerKind::kEmbedding && !definition_.frozen) {
+      passes.backward_weights = passes.backward * ((1.0 - attention_share_) / 2.0);
+    }
     return work;
   }
   // Profiles do not measure the work that hides collectives, nor context and expert parallelism.
   // Theory gives their share of the work, and the part that selective recomputation repeats.
   const bool is_plain = strategy.context_parallel_degree * strategy.expert_parallel_degree == 1 &&
                         strategy.expert_tensor_parallel_degree == 0;
-  const bool needs_theory =
-      !is_plain || runtime_.tensor_parallel_overlap != TensorParallelOverlap::kNone;
+  const bool needs_theory = !is_plain || runtime_.splits_backward ||
+                            runtime_.tensor_parallel_overlap != TensorParallelOverlap::kNone;
   const bool has_parts = recomputes && parts >= RepeatedParts::kAttention;
   LayerWork theory;
   if (needs_theory || has_parts) theory = AnalyticWork(strategy, samples, parts);
@@ -275,6 +282,8 @@ LayerWork LayerSource::MeasuredWork(const Strategy& strategy, double samples,
       passes.forward * ShareOf(theory.bare.splitting_forward, theory.bare.forward);
   passes.splitting_backward =
       passes.backward * ShareOf(theory.bare.splitting_backward, theory.bare.backward);
+  passes.backward_weights =
+      passes.backward * ShareOf(theory.bare.backward_weights, theory.bare.backward);
   return work;
 }
 

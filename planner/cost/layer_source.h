@@ -35,6 +35,9 @@ struct LayerPasses {
   Seconds hiding_backward;
   Seconds splitting_forward;
   Seconds splitting_backward;
+  // The part of `backward` in products for gradients of weights; 0 unless the runtime splits
+  // backward passes. Of a measured pass it is the share of theory.
+  Seconds backward_weights;
   // Parts of both passes in which attention works on keys and values.
   Seconds forward_attention;
   Seconds backward_attention;

@@ -86,15 +86,29 @@ class Player {
     const bool is_backward = pass.is_backward();
     const Seconds start =
         std::max(free_[device], is_backward ? backward_arrival_[slot] : forward_arrival_[slot]);
+    free_[device] = start + DurationOf(pass);
+    return {pass.stage_index, pass.micro_batch, is_backward, start, free_[device], pass.kind};
+  }
+
+  Seconds DurationOf(const PipelinePass& pass) const {
     const StageTimes& stage = stages_[pass.stage_index];
-    free_[device] = start + (is_backward ? stage.backward : stage.forward);
-    return {pass.stage_index, pass.micro_batch, is_backward, start, free_[device]};
+    switch (pass.kind) {
+      case PassKind::kForward:
+        return stage.forward;
+      case PassKind::kBackward:
+        return stage.backward;
+      case PassKind::kBackwardInputs:
+        return stage.backward - stage.backward_weights;
+      case PassKind::kBackwardWeights:
+        return stage.backward_weights;
+    }
+    PARPLAN_CHECK(false);
   }
 
   // Sends what `pass` made, done at `now`, to the stage after or before. `slowest[r]` is the
   // longest message at the end of the tick between device r and the next, or the sum of both.
   void Send(const PipelinePass& pass, int device, Seconds now, std::vector<Seconds>& slowest) {
-    if (devices_ == 1) return;
+    if (devices_ == 1 || pass.kind == PassKind::kBackwardWeights) return;
     const int from = pass.stage_index;
     const int to = pass.is_backward() ? from - 1 : from + 1;
     if (to < 0 || to >= static_cast<int>(stages_.size())) return;

@@ -29,12 +29,14 @@ void ScheduleEvaluator::Load(absl::Span<const StageTimes> stages, int device_cou
   device_count_ = device_count;
   forward_.resize(stage_count);
   backward_.resize(stage_count);
+  weights_.resize(stage_count);
   send_after_.resize(stage_count);
   send_before_.resize(stage_count);
   last_backward_end_.resize(stage_count);
   for (size_t j = 0; j < stage_count; ++j) {
     forward_[j] = stages[j].forward.value();
     backward_[j] = stages[j].backward.value();
+    weights_[j] = stages[j].backward_weights.value();
     send_after_[j] = j + 1 < stage_count ? stages[j].send.value() : kNever;
     send_before_[j] = j > 0 ? send_after_[j - 1] : kNever;
   }
@@ -125,6 +127,42 @@ void ScheduleEvaluator::RunOneForwardOneBackward(int64_t micro_batch_count) {
   RunSteadily(steady_begin, 2 * micro_batch_count, 2, end, free, device_count_, snapshot_, run);
 }
 
+// The ticks are those of 1F1B. A gradient leaves when its backward pass ends, before the weight
+// pass that follows, so the state also has the end of each device's last backward pass. The first
+// weight pass of device r follows backward pass r, in tick 2 P - 1 + r.
+void ScheduleEvaluator::RunZeroBubble(int64_t micro_batch_count) {
+  const int64_t stages = device_count_;
+  free_.resize(2 * device_count_, 0.0);
+  double* const free = free_.data();
+  double* const sent = free + stages;
+  const auto run = [=, this](int64_t tick) {
+    const int64_t first = tick % 2;
+    const int64_t back = tick - 2 * stages + 1;
+    const auto go_backward = [=, this](int64_t r, double arrival) {
+      if (!IsActive(back + r, micro_batch_count)) return;
+      const int64_t number = (back + r) / 2;
+      sent[r] = std::max(free[r], arrival) + (backward_[r] - weights_[r]);
+      free[r] = sent[r];
+      if (number >= r) free[r] += weights_[r];
+      if (number + 1 < micro_batch_count) return;
+      free[r] += weights_[r] * static_cast<double>(std::min(r, micro_batch_count));
+    };
+    if (first == 0 && IsActive(tick, micro_batch_count)) free[0] += forward_[0];
+    for (int64_t r = first == 0 ? 2 : 1; r < stages; r += 2) {
+      // A device that goes backward in this tick went forward in the one before.
+      if (IsActive(tick - r, micro_batch_count)) {
+        free[r] = std::max(free[r], free[r - 1] + send_before_[r]) + forward_[r];
+      }
+      go_backward(r - 1, sent[r] + send_before_[r]);
+    }
+    if ((stages - first) % 2 == 0) go_backward(stages - 1, kNever);
+  };
+  const int64_t end = 2 * (micro_batch_count + stages - 1);
+  const int64_t steady_begin = std::min(3 * stages - 1, end);
+  for (int64_t tick = 0; tick < steady_begin; ++tick) run(tick);
+  RunSteadily(steady_begin, 2 * micro_batch_count, 2, end, free, 2 * device_count_, snapshot_, run);
+}
+
 // The ticks are the same. At the end of each, a stage that went forward and the next one, which
 // went backward, exchange their messages.
 void ScheduleEvaluator::RunBlockingOneForwardOneBackward(bool serial, int64_t micro_batch_count) {
@@ -193,10 +231,12 @@ Seconds ScheduleEvaluator::StepTime(const PipelineRules& rules, absl::Span<const
   PARPLAN_CHECK(stage_count % chunks == 0);
   const ScheduleTraits& traits = TraitsOf(rules.schedule);
   PARPLAN_CHECK(chunks == 1 || traits.has_virtual_stages);
-  PARPLAN_CHECK(traits.backward_split == BackwardSplit::kWhole);
   Load(stages, stage_count / chunks);
   if (device_count_ == 1) {
     RunAlone(micro_batch_count);
+  } else if (traits.backward_split == BackwardSplit::kInputsThenWeights) {
+    PARPLAN_CHECK(!rules.blocking_messages);
+    RunZeroBubble(micro_batch_count);
   } else if (traits.warm_up == WarmUpLaw::kAllForwardPasses) {
     if (rules.blocking_messages) {
       RunBlockingFlow(micro_batch_count, /*is_backward=*/false);

@@ -18,6 +18,7 @@
 
 #include "absl/types/span.h"
 #include "base/units.h"
+#include "planner/model/pass_order.h"
 #include "planner/model/plan.h"
 
 namespace parplan {
@@ -32,6 +33,9 @@ struct StageTimes {
   Seconds send;
   // Once per step, after the stage's last backward pass.
   Seconds gradient_sync;
+  // Part of `backward` that a schedule with split backward passes does in a weight pass of its own,
+  // at most `backward`. Other schedules do not read it.
+  Seconds backward_weights = {};
 };
 
 // The order of passes, and how messages and gradient synchronisation occupy devices.
@@ -76,9 +80,9 @@ class ScheduleEvaluator {
   //
   // REQUIRES: V (`virtual_stage_count`) divides the number of stages, which is above 0, as is
   // micro_batch_count; V is 1 unless the schedule has virtual stages; the size of groups is 0 or
-  // one that `IsGroupSize` allows; the schedule does not split backward passes. Aborts otherwise,
-  // but for the size of groups where V or P is 1, which is not read, and below P, which counts as
-  // 0. With 0, groups are of P, and the last one may be smaller.
+  // one that `IsGroupSize` allows; messages do not block if the schedule splits backward passes.
+  // Aborts otherwise, but for the size of groups where V or P is 1, which is not read, and below P,
+  // which counts as 0. With 0, groups are of P, and the last one may be smaller.
   Seconds StepTime(const PipelineRules& rules, absl::Span<const StageTimes> stages,
                    int64_t micro_batch_count);
 
@@ -88,6 +92,7 @@ class ScheduleEvaluator {
   void RunGpipe(int64_t micro_batch_count);
   void RunBlockingFlow(int64_t micro_batch_count, bool is_backward);
   void RunOneForwardOneBackward(int64_t micro_batch_count);
+  void RunZeroBubble(int64_t micro_batch_count);
   void RunBlockingOneForwardOneBackward(bool serial, int64_t micro_batch_count);
   template <bool kBlocking, bool kLargerGroups>
   void RunInterleaved(int virtual_stage_count, int64_t group_size, int64_t micro_batch_count);
@@ -99,11 +104,14 @@ class ScheduleEvaluator {
   // [virtual stage], s.
   std::vector<double> forward_;
   std::vector<double> backward_;
+  // The part of `backward_` in weight passes.
+  std::vector<double> weights_;
   std::vector<double> send_after_;
   std::vector<double> send_before_;
   std::vector<double> last_backward_end_;
-  // The state: when each device is free and, interleaved, when messages to it arrive, those that
-  // wait for their turn included. `snapshot_` is the state at an earlier round, to find periods.
+  // The state: when each device is free; with split backward passes, when its last one ended; and,
+  // interleaved, when messages to it arrive, those that wait for their turn included. `snapshot_`
+  // is the state at an earlier round, to find periods.
   std::vector<double> free_;
   std::vector<double> snapshot_;
   // Interleaved: times of the passes that devices are doing.
@@ -125,6 +133,8 @@ struct PipelineEvent {
   // Times since the step began.
   Seconds start;
   Seconds end;
+  // More than `is_backward`: whether a backward pass is whole, or which part of it this is.
+  PassKind kind = PassKind::kForward;
 };
 
 // Lists every pass of the step, sorted by stage and start; neither messages nor gradient

@@ -177,6 +177,7 @@ void PlanEvaluator::AddSum(const Plan& plan, const StagePlan& stage, const Stage
     const auto count = static_cast<double>(run.layer_count);
     sum.forward += cost.forward * count;
     sum.backward += cost.backward * count;
+    sum.backward_weights += cost.backward_weights * count;
     sum.gradient_sync += cost.gradient_sync * count;
     sum.optimizer_step += cost.optimizer_step * count;
     for (int kind = 0; kind < kTimeItemKindCount; ++kind) {
@@ -266,7 +267,8 @@ Seconds PlanEvaluator::Run(const Plan& plan) {
     const int sum_index = SumOf(plan, stage, *sent);
     sum_of_stage_[index] = sum_index;
     const StageSum& sum = sums_[sum_index];
-    times_[index] = {sum.forward, sum.backward, Seconds(), sum.gradient_sync + sum.optimizer_step};
+    times_[index] = {sum.forward, sum.backward, Seconds(), sum.gradient_sync + sum.optimizer_step,
+                     sum.backward_weights};
   }
   last_hop_ = {};
   for (int index = 0; index + 1 < stage_count && depth > 1; ++index) {
@@ -298,6 +300,7 @@ Prediction PlanEvaluator::Predict(const Plan& plan) {
   prediction.samples_per_second =
       static_cast<double>(plan.global_batch_size) / prediction.step.value();
   const int depth = plan.pipeline_parallel_degree();
+  const bool splits = TraitsOf(plan.schedule).backward_split == BackwardSplit::kInputsThenWeights;
   const auto micro_batches = static_cast<double>(plan.micro_batch_count);
   for (int device = 0; device < depth; ++device) {
     StagePrediction& stage = prediction.stages.emplace_back();
@@ -305,6 +308,7 @@ Prediction PlanEvaluator::Predict(const Plan& plan) {
       const StageSum& sum = sums_[sum_of_stage_[index]];
       stage.forward += sum.forward;
       stage.backward += sum.backward;
+      if (splits) stage.backward_weights += sum.backward_weights;
       stage.gradient_sync += sum.gradient_sync;
       stage.optimizer_step += sum.optimizer_step;
       stage.send += times_[index].send;
@@ -329,6 +333,10 @@ Prediction PlanEvaluator::Predict(const Plan& plan) {
   NameBottleneck(plan, costs_.step_overhead(), prediction);
   prediction.confidence = costs_.confidence();
   prediction.estimated_items = costs_.estimated_items();
+  if (splits) {
+    prediction.estimated_items.emplace_back(kSplitBackwardItem);
+    if (prediction.confidence == Confidence::kMeasured) prediction.confidence = Confidence::kMixed;
+  }
   return prediction;
 }
 

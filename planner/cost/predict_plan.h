@@ -70,6 +70,7 @@ class PlanEvaluator {
     GroupIndex group;
     Seconds forward;
     Seconds backward;
+    Seconds backward_weights;
     Seconds gradient_sync;
     Seconds optimizer_step;
     TimeItems time;

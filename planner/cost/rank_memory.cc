@@ -13,6 +13,18 @@ namespace {
 // have.
 constexpr size_t kFewStages = 32;
 
+bool SplitsBackward(const RankPlace& place) {
+  return place.pipeline_parallel_degree > 1 &&
+         TraitsOf(place.schedule).backward_split == BackwardSplit::kInputsThenWeights;
+}
+
+// Returns the largest number of micro-batches between the two parts of their backward pass, the one
+// in its first part included. The first device does both parts at once, so it has none.
+int64_t BetweenBackwardParts(const RankPlace& place) {
+  if (!SplitsBackward(place) || place.stage_index == 0) return 0;
+  return std::min<int64_t>(place.stage_index + 1, place.micro_batch_count);
+}
+
 // The micro-batches that a rank keeps, and the backward pass that needs most.
 struct BackwardPeak {
   // [virtual stage]
@@ -58,6 +70,8 @@ bool IsFirstPassFullest(absl::Span<const StageMemory* const> stages,
                         absl::Span<const Bytes> outputs, const RankPlace& place,
                         const RuntimeTraits& traits, BackwardPeak& peak) {
   if (!traits.makes_gradients_in_step || stages.size() > 1) return false;
+  // Weight passes make them, later than this; they count as if they were there.
+  if (SplitsBackward(place)) return false;
   if (place.micro_batch_count == 1) return true;
   RankPlace later = place;
   --later.micro_batch_count;
@@ -99,6 +113,7 @@ void StageMemory::Add(const LayerMemory& layer, int64_t layer_count) {
   bucket += layer.bucket * layer_count;
   placeholders = std::max(placeholders, layer.placeholders);
 
+  weight_gradients += layer.weight_gradients * layer_count;
   const Bytes kept_by_run = layer.kept * layer_count;
   const Bytes gradients_by_run = layer.gradients * layer_count;
   (layer.kept_are_checkpoints ? kept.checkpoints : kept.activations) += kept_by_run;
@@ -125,6 +140,14 @@ void StageMemory::Add(const LayerMemory& layer, int64_t layer_count) {
   };
   raise(needed, 0, peak);
   peak.gradients = Bytes();
+  const Bytes split_extra = layer.running + layer.logits + layer.gathered + layer.message * 2;
+  if (split_extra >= split_peak.extra) {
+    split_peak = {.extra = split_extra,
+                  .running = layer.running + layer.message * 2,
+                  .logits = layer.logits,
+                  .gathered = layer.gathered,
+                  .message = layer.message};
+  }
   // If a layer makes more gradients than it frees, the first one needs most.
   const int64_t later_count = layer.gradients > layer.kept ? layer_count - 1 : 0;
   raise(needed + (layer.gradients - layer.kept) * later_count, later_count, first_peak);
@@ -164,7 +187,8 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
     }
   }
   BackwardPeak peak = PeakOfBackward(stages, outputs, place);
-  const Bytes most_kept = peak.most_kept;
+  const int64_t between_parts = BetweenBackwardParts(place);
+  const Bytes most_kept = peak.most_kept + stages[0]->weight_gradients * between_parts;
   const bool is_first_pass = IsFirstPassFullest(stages, outputs, place, traits, peak);
 
   MemoryItems states;
@@ -194,7 +218,14 @@ RankMemory MemoryOfRank(absl::Span<const StageMemory* const> stages, const RankP
     backward[kCheckpoints] += (stage.kept.checkpoints + outputs[i]) * peak.in_flight[i];
   }
   const StageMemory& fullest = *stages[peak.stage_index];
-  const StageMemory::Peak& running = is_first_pass ? fullest.first_peak : fullest.peak;
+  const StageMemory::Peak& running = is_first_pass       ? fullest.first_peak
+                                     : between_parts > 0 ? fullest.split_peak
+                                                         : fullest.peak;
+  if (between_parts > 0) {
+    // The first part frees nothing.
+    backward[kActivations] += fullest.weight_gradients * between_parts;
+    most_transient = fullest.split_peak.extra;
+  }
   backward[kActivations] -= running.freed.activations;
   backward[kCheckpoints] -= running.freed.checkpoints;
   backward[kTransient] += running.running;

@@ -52,6 +52,9 @@ struct StageMemory {
   Bytes placeholders;
   // Kept by each micro-batch in flight.
   KeptBytes kept;
+  // Kept by each micro-batch between the two parts of its backward pass
+  // (`LayerMemory::weight_gradients`).
+  Bytes weight_gradients;
 
   // The layer whose backward pass needs most. Later layers have freed what they kept of this
   // micro-batch.
@@ -71,6 +74,8 @@ struct StageMemory {
   // The same of the first backward pass of a step if gradients are made in it
   // (`RuntimeTraits::makes_gradients_in_step`): those of later layers are there, and in `extra`.
   Peak first_peak;
+  // The first part of a split backward pass, which frees nothing: the layer that needs most.
+  Peak split_peak;
   // The largest `LayerMemory::transient` of any layer.
   Bytes most_transient;
   // The largest `LayerMemory::largest_tensor` of any layer.

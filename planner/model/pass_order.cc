@@ -17,10 +17,11 @@ class Order {
         chunks_(shape.virtual_stage_count),
         micro_batches_(shape.micro_batch_count),
         device_(device),
-        law_(TraitsOf(shape.schedule).warm_up) {
+        law_(TraitsOf(shape.schedule).warm_up),
+        splits_backward_(TraitsOf(shape.schedule).backward_split ==
+                         BackwardSplit::kInputsThenWeights) {
     PARPLAN_CHECK(devices_ > 0 && chunks_ > 0 && micro_batches_ > 0);
     PARPLAN_CHECK(device >= 0 && device < devices_);
-    PARPLAN_CHECK(TraitsOf(shape.schedule).backward_split == BackwardSplit::kWhole);
     if (law_ == WarmUpLaw::kFillVirtualStages && chunks_ == 1) law_ = WarmUpLaw::kFillPipeline;
     PARPLAN_CHECK(chunks_ == 1 || devices_ == 1 || law_ == WarmUpLaw::kFillVirtualStages);
     if (law_ == WarmUpLaw::kFillVirtualStages) {
@@ -39,6 +40,7 @@ class Order {
   }
 
   bool IsAlone() const { return devices_ == 1; }
+  bool splits_backward() const { return splits_backward_; }
 
   // Passes of one direction, those included that an incomplete group lacks.
   int64_t PositionCount() const { return (full_groups_ * group_ + last_slots_) * chunks_; }
@@ -63,8 +65,17 @@ class Order {
   }
   std::optional<PipelinePass> Backward(int64_t position) const {
     const Turn turn = TurnOf(position);
-    return Pass(PassKind::kBackward, turn.micro_batch, chunks_ - 1 - turn.number,
-                BackwardTick(position));
+    return Pass(splits_backward_ ? PassKind::kBackwardInputs : PassKind::kBackward,
+                turn.micro_batch, chunks_ - 1 - turn.number, BackwardTick(position));
+  }
+  // Appends the weight passes that follow backward pass `position` of a split schedule: one, as
+  // soon as `device` backward passes have gone before, and all that are left after the last one.
+  void AppendWeights(int64_t position, std::vector<PipelinePass>& passes) const {
+    const int64_t end = position + 1 == micro_batches_ ? micro_batches_ : position + 1 - device_;
+    for (int64_t i = std::max<int64_t>(position - device_, 0); i < end; ++i) {
+      passes.push_back(
+          {PassKind::kBackwardWeights, static_cast<int>(device_), i, BackwardTick(position)});
+    }
   }
 
   // One micro-batch through all stages and back.
@@ -74,8 +85,11 @@ class Order {
       passes.push_back({PassKind::kForward, stage, micro_batch, first_tick + stage});
     }
     for (int stage = static_cast<int>(chunks_) - 1; stage >= 0; --stage) {
-      passes.push_back(
-          {PassKind::kBackward, stage, micro_batch, first_tick + 2 * chunks_ - 1 - stage});
+      const int64_t tick = first_tick + 2 * chunks_ - 1 - stage;
+      passes.push_back({splits_backward_ ? PassKind::kBackwardInputs : PassKind::kBackward, stage,
+                        micro_batch, tick});
+      if (!splits_backward_) continue;
+      passes.push_back({PassKind::kBackwardWeights, stage, micro_batch, tick});
     }
   }
 
@@ -123,6 +137,7 @@ class Order {
   int64_t micro_batches_;
   int64_t device_;
   WarmUpLaw law_;
+  bool splits_backward_;
   // Micro-batches that go through one virtual stage before the next takes its turn; those of the
   // last group, missing ones included, are `last_slots_`.
   int64_t group_ = 1;
@@ -142,8 +157,8 @@ std::vector<PipelinePass> PassOrder(const PipelineShape& shape, int device) {
   Order order(shape, device);
   order.FindGroups();
   std::vector<PipelinePass> passes;
-  passes.reserve(
-      static_cast<size_t>(int64_t{2} * shape.virtual_stage_count * shape.micro_batch_count));
+  passes.reserve(static_cast<size_t>((order.splits_backward() ? int64_t{3} : int64_t{2}) *
+                                     shape.virtual_stage_count * shape.micro_batch_count));
   if (order.IsAlone()) {
     for (int64_t i = 0; i < shape.micro_batch_count; ++i) order.AppendAlone(i, passes);
     return passes;
@@ -156,6 +171,7 @@ std::vector<PipelinePass> PassOrder(const PipelineShape& shape, int device) {
     }
     if (position >= warm_up) {
       if (const auto pass = order.Backward(position - warm_up)) passes.push_back(*pass);
+      if (order.splits_backward()) order.AppendWeights(position - warm_up, passes);
     }
   }
   return passes;

@@ -17,6 +17,12 @@
 //                pass in turn; then the remaining backward passes. The last group has the m mod G
 //                micro-batches that are left, if any. Megatron refuses fewer than P of them; here
 //                the order is that for P, without the micro-batches that do not exist.
+//   ZB-H1        The order of 1F1B, whose backward passes are those of the gradients of inputs. The
+//                gradients of weights follow `device` backward passes later: right after backward
+//                pass k comes the weight pass of micro-batch k - device, and the last `device` of
+//                them, or m if there are fewer, end the step. So each device has at most P
+//                micro-batches between their forward and their weight pass, as the first device of
+//                1F1B has (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, ZB-H1).
 //
 // One device is no pipeline: under every schedule it takes each micro-batch forward through all its
 // stages and back, then the next.
@@ -58,6 +64,7 @@ struct PipelinePass {
   // and a message is sent and received at the end of its sender's tick. In groups of more than P
   // micro-batches, messages between the last device and the first wait there for their turn. Within
   // a tick a device goes forward before it goes backward. A device may have no pass in some ticks.
+  // A weight pass is in the tick of the pass before it.
   int64_t tick = 0;
 
   // Returns whether it is a backward pass, whole or either half. Of two halves only
@@ -83,9 +90,9 @@ struct PipelineShape {
 // pipeline has devices, or more (schedules.py). Plans state sizes above the degree only.
 bool IsGroupSize(int64_t group_size, int pipeline_parallel_degree, int64_t micro_batch_count);
 
-// Lists the passes of device `device`, from 0, in the order in which it does them: 2 V m passes.
-// O(V m) time and memory. REQUIRES: a shape as above, `device` from 0 to below the pipeline degree,
-// and whole backward passes of the schedule (`BackwardSplit::kWhole`); aborts otherwise.
+// Lists the passes of device `device`, from 0, in the order in which it does them: 2 V m passes, or
+// 3 m if backward passes have two parts. O(V m) time and memory. REQUIRES: a shape as above, and
+// `device` from 0 to below the pipeline degree; aborts otherwise.
 std::vector<PipelinePass> PassOrder(const PipelineShape& shape, int device);
 
 // Returns the number of warm-up passes: forward passes that the device does before it begins to do

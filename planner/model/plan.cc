@@ -46,7 +46,10 @@ int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree,
   const PipelineShape shape{.schedule = schedule,
                             .pipeline_parallel_degree = pipeline_parallel_degree,
                             .micro_batch_count = micro_batch_count};
-  return std::min(WarmUpPassCount(shape, stage_index) + 1, micro_batch_count);
+  // Each device frees what a split backward pass keeps for the gradients of weights as late as the
+  // first one does.
+  const bool is_split = TraitsOf(schedule).backward_split == BackwardSplit::kInputsThenWeights;
+  return std::min(WarmUpPassCount(shape, is_split ? 0 : stage_index) + 1, micro_batch_count);
 }
 
 }  // namespace parplan

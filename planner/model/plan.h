@@ -101,7 +101,8 @@ std::string PlanGist(const Plan& plan);
 
 // Returns the number of micro-batches whose activations stage `stage_index` of
 // `pipeline_parallel_degree` keeps at once (docs/papers.md 2.3): min(P - i, m) for 1F1B, m for
-// GPipe. One stage is no pipeline: under every schedule it takes one micro-batch after the other.
+// GPipe, min(P, m) for ZB-H1, which keeps them until their weight pass. One stage is no pipeline:
+// under every schedule it takes one micro-batch after the other.
 // For one stage per device; planner/model/in_flight.h has the interleaved count. Aborts if the
 // pipeline does not have the stage, or if a count is not above 0.
 int64_t InFlightMicroBatchCount(Schedule schedule, int pipeline_parallel_degree, int stage_index,
@@ -224,6 +225,8 @@ struct StagePrediction {
   Seconds backward;
   Seconds gradient_sync;   // exposed, once per step
   Seconds optimizer_step;  // once per step
+  // Part of `backward` in a weight pass of its own; 0 unless the schedule splits backward passes.
+  Seconds backward_weights;
   // Messages to the next stage, one way; 0 for the last stage of the model. Those of all virtual
   // stages of the device are added up.
   Seconds send;

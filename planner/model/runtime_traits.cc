@@ -270,6 +270,8 @@ RuntimeTraits Torch() {
   traits.gathers_tables_late = true;
   // `PipelineStage.fwd_cache`.
   traits.keep_stage_outputs = true;
+  // `stage_backward_input` and `stage_backward_weight`, between which `retain_graph` keeps all.
+  traits.splits_backward = true;
   return traits;
 }
 
@@ -277,8 +279,9 @@ RuntimeTraits Torch() {
 RuntimeTraits TorchCompile() {
   RuntimeTraits traits = Torch();
   traits.runtime_id = "torch-compile";
-  // Inductor makes one kernel of neighbouring operations.
+  // Inductor makes one kernel of neighbouring operations, and one node of autograd of a layer.
   traits.fused_elementwise = true;
+  traits.splits_backward = false;
   return traits;
 }
 

@@ -212,6 +212,10 @@ struct RuntimeTraits {
   // arrived. Otherwise both travel at the same time. Only with
   // `blocking_pipeline_messages`.
   bool serial_pipeline_messages = false;
+  // The gradients of weights can be computed in a pass of their own after those of inputs, so that
+  // schedules with `BackwardSplit::kInputsThenWeights` can run. Everything that the forward pass
+  // kept stays until then, and so do the gradients of the outputs of linear maps.
+  bool splits_backward = false;
   // Kernels are launched one by one from the host, not by CUDA graphs.
   bool eager = true;
   // The host waits for every kernel (CUDA_LAUNCH_BLOCKING=1).

@@ -36,6 +36,15 @@ constexpr ScheduleTraits kScheduleTraits[] = {
      .has_steady_state = true,
      .warm_up = WarmUpLaw::kFillVirtualStages,
      .backward_split = BackwardSplit::kWhole},
+    {.schedule = Schedule::kZeroBubble,
+     .name = "zb-h1",
+     .title = "ZB-H1",
+     .dimension = SearchDimension::kZeroBubble,
+     .has_virtual_stages = false,
+     .needs_whole_groups = false,
+     .has_steady_state = true,
+     .warm_up = WarmUpLaw::kFillPipeline,
+     .backward_split = BackwardSplit::kInputsThenWeights},
 };
 
 // `TraitsOf` indexes the table by the value of the enumerator.

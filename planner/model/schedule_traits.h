@@ -26,8 +26,11 @@ enum class Schedule {
   kGpipe = 2,
   // 1F1B over several virtual stages per device (Narayanan et al., SC'21, section 2.2).
   kInterleaved = 3,
+  // ZB-H1 (Qi et al., ICLR 2024): 1F1B whose backward passes have two parts, so that the devices
+  // behind the first fill the end of the step with gradients of weights.
+  kZeroBubble = 4,
 };
-inline constexpr int kScheduleCount = 3;
+inline constexpr int kScheduleCount = 4;
 
 // The schedule of a plan or question that names none.
 inline constexpr Schedule kDefaultSchedule = Schedule::kOneForwardOneBackward;
@@ -51,7 +54,7 @@ enum class BackwardSplit {
   // One pass computes the gradients of inputs and weights.
   kWhole,
   // The gradients of weights follow in a pass of their own, as in zero-bubble schedules
-  // (Qi et al., ICLR 2024). No schedule of the table does so yet.
+  // (Qi et al., ICLR 2024).
   kInputsThenWeights,
 };
 

@@ -26,7 +26,7 @@ constexpr std::array<absl::string_view, kSearchDimensionCount> kNames = {
     "ulysses",         "context",       "recompute-selective",
     "recompute-full",  "gpipe",         "interleaved",
     "recompute-block", "group-size",    "recompute-modules",
-    "expert-tensor"};
+    "expert-tensor",   "zero-bubble"};
 
 std::optional<SearchDimension> FindDimension(absl::string_view name) {
   for (int i = 0; i < kSearchDimensionCount; ++i) {
@@ -99,11 +99,12 @@ bool SplitsAsAllowed(const TargetLimits& limits, const Strategy& strategy, bool 
 absl::Span<const TargetLimits> KnownTargets() {
   static const std::array<TargetLimits, 7> targets = {{
       // Its executor adds up whole gradients of a table that two stages hold, and keeps no messages
-      // that came before their turn.
+      // that came before their turn. It computes both kinds of gradients in one backward pass.
       {.target = Target::kParplan,
        .name = "parplan",
        .runtime_id = "parplan",
-       .dimensions = DimensionSet::All().Without(kGroupSize).Without(kModuleRecompute),
+       .dimensions =
+           DimensionSet::All().Without(kGroupSize).Without(kModuleRecompute).Without(kZeroBubble),
        .most_tied_sharding_in_pipeline = ShardingLevel::kNone},
       // Megatron Core: one strategy for all layers in any layout of stages. Its distributed
       // optimizer shards optimizer states; gradients and parameters are sharded by Megatron-FSDP,

@@ -44,8 +44,10 @@ enum class SearchDimension {
   kModuleRecompute,     // `recompute-modules`: modules of layers recomputed (`SearchedModuleSets`)
   kExpertTensor,        // `expert-tensor`: experts are whole where the rest of their layer is split
                         // [split alike]
+  kZeroBubble,          // `zero-bubble`: also the schedule ZB-H1, whose backward passes have two
+                        // parts [1F1B]
 };
-inline constexpr int kSearchDimensionCount = 19;
+inline constexpr int kSearchDimensionCount = 20;
 
 // Returns the name in quotes above.
 absl::string_view SearchDimensionName(SearchDimension dimension);

@@ -120,6 +120,14 @@ absl::StatusOr<StagePrediction> StageFromProto(const v1::StagePrediction& messag
   PARPLAN_ASSIGN_OR_RETURN(
       stage.optimizer_step,
       TimeFromProto(message.optimizer_step_duration(), JoinPath(field, "optimizer_step_duration")));
+  if (message.has_backward_weights_duration()) {
+    const std::string path = JoinPath(field, "backward_weights_duration");
+    PARPLAN_ASSIGN_OR_RETURN(stage.backward_weights,
+                             TimeFromProto(message.backward_weights_duration(), path));
+    if (stage.backward_weights > stage.backward) {
+      return Malformed(path, "must be at most backward_duration");
+    }
+  }
   PARPLAN_ASSIGN_OR_RETURN(stage.memory, MemoryItemsFromProto(message, field));
   PARPLAN_ASSIGN_OR_RETURN(stage.time, TimeItemsFromProto(message, field));
   return stage;
@@ -145,6 +153,9 @@ v1::StagePrediction StageToProto(const StagePrediction& stage) {
     *item.mutable_duration() = DurationToProto(stage.time.duration[i]);
   }
   *message.mutable_optimizer_step_duration() = DurationToProto(stage.optimizer_step);
+  if (stage.backward_weights > Seconds()) {
+    *message.mutable_backward_weights_duration() = DurationToProto(stage.backward_weights);
+  }
   return message;
 }
 

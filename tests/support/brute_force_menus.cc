@@ -392,8 +392,11 @@ std::vector<Strategy> StrategiesOf(const PlanningProblem& problem, const CostMod
         if (!LevelApplies(problem, layer, s, shape) || !ExpertsApply(layer, s, problem)) continue;
         if (!TargetSplits(problem, layer, s, shape)) continue;
         if (problem.rules().target == Target::kTorchtitan && !RunsInTorchtitan(s, shape)) continue;
+        const bool is_split = shape.schedule == Schedule::kZeroBubble;
+        if (is_split && level != ShardingLevel::kNone) continue;
         for (const Recomputation& recomputation :
              Recomputations(problem, costs, definition_index, s, shape)) {
+          if (is_split && recomputation != Recomputation(RecomputeLevel::kNone)) continue;
           strategies.push_back(s);
           strategies.back().set_recomputation(recomputation);
         }

@@ -86,7 +86,7 @@ void LookAtAll(const PlanningProblem& problem, const CostModel& costs, const Pla
       ForEachChoice(menus, [&](const std::vector<Strategy>& strategies) {
         judge.Look(shape, partition, strategies);
       });
-      if (shape.micro_batch_group_size != 0) continue;
+      if (shape.micro_batch_group_size != 0 || shape.schedule == Schedule::kZeroBubble) continue;
       for (const std::vector<Strategy>& strategies : BlocksOf(problem, menus, partition)) {
         judge.Look(shape, partition, strategies);
       }
@@ -214,12 +214,13 @@ BruteForceAnswer EveryStage(const PlanningProblem& problem, const CostModel& cos
     const std::vector<std::vector<int>> partitions = PartitionsOf(problem, shape);
     for (const LayerMenus& menus : MenusOf(problem, costs, shape)) {
       for (const std::vector<int>& partition : partitions) {
-        if (shape.micro_batch_group_size != 0) break;
+        if (shape.micro_batch_group_size != 0 || shape.schedule == Schedule::kZeroBubble) break;
         for (const std::vector<Strategy>& strategies : BlocksOf(problem, menus, partition)) {
           one_by_one.Look(shape, partition, strategies);
         }
       }
-      if (shape.virtual_stage_count > 1) {
+      // `StageGrower` compares no stages with split backward passes.
+      if (shape.virtual_stage_count > 1 || shape.schedule == Schedule::kZeroBubble) {
         for (const std::vector<int>& partition : partitions) {
           ForEachChoice(menus, [&](const std::vector<Strategy>& strategies) {
             one_by_one.Look(shape, partition, strategies);

@@ -89,11 +89,16 @@ std::vector<PlanShape> ShapesOf(const PlanningProblem& problem) {
         if (depth == 1) {
           // One stage is no pipeline: 1F1B and GPipe are the same.
           if (rules.schedule == Schedule::kInterleaved) continue;
+          if (rules.schedule == Schedule::kZeroBubble) continue;
           add(rules.schedule.value_or(Schedule::kOneForwardOneBackward), 1);
           continue;
         }
         if (allows(Schedule::kOneForwardOneBackward)) add(Schedule::kOneForwardOneBackward, 1);
         if (allows(Schedule::kGpipe) && dimensions.has(kGpipe)) add(Schedule::kGpipe, 1);
+        if (allows(Schedule::kZeroBubble) && dimensions.has(kZeroBubble) &&
+            rules.runtime.splits_backward && !rules.runtime.blocking_pipeline_messages) {
+          add(Schedule::kZeroBubble, 1);
+        }
         if (!allows(Schedule::kInterleaved) || !dimensions.has(kInterleaved)) continue;
         for (int stages = 2; stages * depth <= problem.model().layer_count(); ++stages) {
           if (is_torchtitan && stages > 3) break;

@@ -17,6 +17,7 @@
 #include "planner/planners/exact/nested_spaces.h"
 #include "planner/planners/exact/pipeline/plan_assembly.h"
 #include "planner/planners/exact/space_search.h"
+#include "planner/planners/exact/zero_bubble_search.h"
 #include "planner/search/base/search_meter.h"
 #include "planner/search/base/search_numbers.h"
 
@@ -29,15 +30,15 @@ constexpr int kMaxFrontPlans = 64;
 // below about 70 plans per halving of memory; smaller steps give plans that hardly differ.
 constexpr double kFrontStep = 0.99;
 
-// `blocks` is the bound of `SearchBlocks`.
-SearchSummary SummaryOf(const BestFirstSearch& search, Seconds blocks, const PredictedPlan* best,
-                        const SearchMeter& meter,
-                        std::optional<double> wanted_gap_ratio = std::nullopt) {
+// Returns what an answer says of a search. `bound` is that of the time per sample of all plans, and
+// `is_empty` whether it is proved that there is none.
+SearchSummary SummaryOf(Seconds bound, bool is_empty, int64_t candidate_count,
+                        const PredictedPlan* best, const SearchMeter& meter,
+                        std::optional<double> wanted_gap_ratio) {
   SearchSummary summary{.expanded_state_count = meter.expanded_state_count(),
                         .pruned_state_count = meter.pruned_state_count(),
-                        .candidate_count = search.candidate_count()};
-  const Seconds bound = std::min(search.BoundPerSample(), blocks);
-  bool proved = !meter.stopped() && search.IsEmpty() && !blocks.is_finite();
+                        .candidate_count = candidate_count};
+  bool proved = !meter.stopped() && is_empty;
   if (best != nullptr) {
     const Seconds time = best->time_per_sample();
     summary.bound =
@@ -57,6 +58,15 @@ SearchSummary SummaryOf(const BestFirstSearch& search, Seconds blocks, const Pre
     summary.limit = meter.stopped() ? meter.limit() : SearchLimit::kMethod;
   }
   return summary;
+}
+
+// `blocks` is the bound of `SearchBlocks`, or that of `SearchZeroBubble` if it is less.
+SearchSummary SummaryOf(const BestFirstSearch& search, Seconds blocks, const PredictedPlan* best,
+                        const SearchMeter& meter,
+                        std::optional<double> wanted_gap_ratio = std::nullopt) {
+  return SummaryOf(std::min(search.BoundPerSample(), blocks),
+                   search.IsEmpty() && !blocks.is_finite(), search.candidate_count(), best, meter,
+                   wanted_gap_ratio);
 }
 
 // Returns the plan that is there at once as the answer of a search that was stopped before it had
@@ -205,10 +215,51 @@ Seconds Deepen(const PlanningProblem& problem, const CostModel& costs, SearchCon
   return blocks;
 }
 
+// Appends the plans after the best as alternatives, as many as the rules want.
+void AddAlternatives(std::vector<PredictedPlan> plans, int top_plan_count, PlanFound& found) {
+  for (size_t index = 1; index < plans.size(); ++index) {
+    if (static_cast<int>(found.alternatives.size()) + 1 == top_plan_count) break;
+    if (IsBetterPlan(plans[index], plans.front()) || AreAlike(plans[index].plan, found.plan)) {
+      continue;
+    }
+    found.alternatives.push_back(std::move(plans[index]));
+  }
+}
+
+// Answers a question that asks for the schedule with split backward passes.
+std::optional<PlanningResult> SearchZeroBubbleAlone(const PlanningProblem& problem,
+                                                    const CostModel& costs,
+                                                    const SearchControl& control) {
+  SearchMeter meter(control);
+  PlanList plans(problem.rules().top_plan_count);
+  const Seconds bound =
+      SearchZeroBubble(problem, costs, control.wanted_gap_ratio.value_or(0.0), plans, meter);
+  std::vector<PredictedPlan> found_plans = plans.Take();
+  const PredictedPlan* const best = found_plans.empty() ? nullptr : &found_plans.front();
+  const SearchSummary summary =
+      SummaryOf(bound, !bound.is_finite(), 0, best, meter, control.wanted_gap_ratio);
+  if (best == nullptr) {
+    if (summary.limit == SearchLimit::kNone) return std::nullopt;
+    return StoppedEmpty{summary};
+  }
+  PlanFound found{.plan = best->plan, .prediction = best->prediction, .search = summary};
+  if (problem.rules().wants_memory_front) {
+    found.memory_front = {*best};
+    found.notes.push_back(
+        "the memory front has one plan: those of the schedule zb-h1 are not searched for less "
+        "memory");
+  }
+  AddAlternatives(std::move(found_plans), problem.rules().top_plan_count, found);
+  return found;
+}
+
 }  // namespace
 
 std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const CostModel& costs,
                                           const SearchControl& given_control) {
+  if (problem.rules().schedule == Schedule::kZeroBubble) {
+    return SearchZeroBubbleAlone(problem, costs, given_control);
+  }
   // `Deepen` changes the effort.
   SearchControl control = given_control;
   SearchMeter meter(control);
@@ -229,8 +280,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   search.Run();
   SearchOneStrategy(problem, costs, control, search, known, meter);
   BlockTables block_tables;
-  const Seconds blocks =
-      Deepen(problem, costs, control, search, block_tables, listed, known, meter);
+  Seconds blocks = Deepen(problem, costs, control, search, block_tables, listed, known, meter);
   if (search.plans().plans().empty()) {
     std::optional<PlanningResult> nothing =
         SettleEmpty(problem, costs, control, search, blocks, known, meter);
@@ -243,6 +293,10 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
     if (stopped != nullptr && stopped->search.limit == SearchLimit::kNone) return std::nullopt;
     if (nothing.has_value()) return nothing;
   }
+  // A plan of ZB-H1 needs no less memory than the same of 1F1B, so where there is none of the other
+  // schedules there is none of this one.
+  blocks = std::min(blocks, SearchZeroBubble(problem, costs, control.wanted_gap_ratio.value_or(0.0),
+                                             search.plans(), meter));
   std::vector<PredictedPlan> plans = search.plans().plans();
   PlanFound found{
       .plan = plans.front().plan,
@@ -263,13 +317,7 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
           "the memory front was cut short: smaller plans, or faster ones of its sizes, may exist");
     }
   }
-  for (size_t index = 1; index < plans.size(); ++index) {
-    if (static_cast<int>(found.alternatives.size()) + 1 == problem.rules().top_plan_count) break;
-    if (IsBetterPlan(plans[index], plans.front()) || AreAlike(plans[index].plan, found.plan)) {
-      continue;
-    }
-    found.alternatives.push_back(std::move(plans[index]));
-  }
+  AddAlternatives(std::move(plans), problem.rules().top_plan_count, found);
   return found;
 }
 

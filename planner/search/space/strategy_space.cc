@@ -125,13 +125,16 @@ std::vector<Schedule> StrategySpace::Schedules(int pipeline_parallel_degree) con
   const std::optional<Schedule> wanted = problem_.rules().schedule;
   if (pipeline_parallel_degree == 1) {
     const Schedule schedule = wanted.value_or(kDefaultSchedule);
-    if (TraitsOf(schedule).has_virtual_stages) return {};
+    const ScheduleTraits& traits = TraitsOf(schedule);
+    const bool is_whole = traits.backward_split == BackwardSplit::kWhole;
+    if (traits.has_virtual_stages || !is_whole) return {};
     return {schedule};
   }
   std::vector<Schedule> schedules;
   for (const ScheduleTraits& traits : KnownSchedules()) {
     if (wanted.has_value() && traits.schedule != *wanted) continue;
     if (traits.dimension.has_value() && !dimensions_.has(*traits.dimension)) continue;
+    if (traits.backward_split != BackwardSplit::kWhole) continue;
     schedules.push_back(traits.schedule);
   }
   return schedules;

@@ -36,9 +36,10 @@ class StrategySpace {
   // if it is a divisor, and none if it is not. Each is at most `kMaxForwardPassCount`; the caller
   // must check the product with the number of stages.
   std::vector<int64_t> MicroBatchCounts(int64_t global_batch_size) const;
-  // Returns the schedules that dimensions and rules allow for so many stages, 1F1B first. One stage
+  // Returns the schedules that dimensions and rules allow for so many stages, 1F1B first, but for
+  // those with split backward passes, which are searched apart (zero_bubble_search.h). One stage
   // has at most one schedule, because GPipe is the same there: the one the rules give, if any, and
-  // none if they give the interleaved one.
+  // none if they give another one.
   std::vector<Schedule> Schedules(int pipeline_parallel_degree) const;
 
   // Returns the strategies of a layer of `definition_index` in a stage of `devices /

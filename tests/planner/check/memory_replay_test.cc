@@ -29,6 +29,7 @@ LayerMemory RandomReplayedLayer(std::mt19937& random) {
   layer.step = Bytes::Of(2 * size(random));
   layer.bucket = Bytes::Of(size(random));
   layer.pass_gradients = Bytes::Of(size(random));
+  layer.weight_gradients = Bytes::Of(size(random));
   return layer;
 }
 
@@ -41,7 +42,7 @@ TEST(ReplayMemory, FindsTheItemsThatTheFormulasFind) {
     place.pipeline_parallel_degree = 1 + below(6);
     place.stage_index = below(place.pipeline_parallel_degree);
     place.micro_batch_count = 1 + below(20);
-    place.schedule = static_cast<Schedule>(1 + below(3));
+    place.schedule = static_cast<Schedule>(1 + below(kScheduleCount));
     if (place.schedule == Schedule::kInterleaved) place.virtual_stage_count = 1 + below(4);
     place.micro_batch_group_size = DrawGroupSize(
         place.pipeline_parallel_degree, place.virtual_stage_count, place.micro_batch_count, random);
@@ -99,6 +100,35 @@ TEST(ReplayMemory, OfAHandWorkedExample) {
   EXPECT_EQ(replayed.total[MemoryItemKind::kTransient], Bytes::Of(100));
   EXPECT_EQ(replayed.tensor_bound, Bytes::Of(80 + 100));
   EXPECT_EQ(replayed.in_flight_micro_batch_count, 2);
+}
+
+// The last of three devices under ZB-H1, four micro-batches. When its third backward pass begins,
+// three micro-batches are in flight, and none has had its weight pass: three times 10 + 30 kept,
+// and three times 4 + 5 gradients for weights. No layer frees anything, so the second one, which
+// needs 60 to the first one's 50, decides. The first device needs what that of 1F1B needs.
+TEST(ReplayMemory, OfSplitBackwardPassesKeepsAllUntilTheWeightPass) {
+  LayerMemory first;
+  first.kept = Bytes::Of(10);
+  first.running = Bytes::Of(50);
+  first.weight_gradients = Bytes::Of(4);
+  LayerMemory second;
+  second.kept = Bytes::Of(30);
+  second.running = Bytes::Of(60);
+  second.weight_gradients = Bytes::Of(5);
+  RankPlace place;
+  place.schedule = Schedule::kZeroBubble;
+  place.pipeline_parallel_degree = 3;
+  place.stage_index = 2;
+  place.micro_batch_count = 4;
+  const std::vector<LayerMemoryRun> layers = {{first, 1, 0}, {second, 1, 0}};
+  const ReplayedMemory last = ReplayMemory(layers, place, RuntimeTraits(), Coefficients());
+  EXPECT_EQ(last.total[MemoryItemKind::kActivations], Bytes::Of(3 * 40 + 3 * 9));
+  EXPECT_EQ(last.total[MemoryItemKind::kTransient], Bytes::Of(60));
+  EXPECT_EQ(last.in_flight_micro_batch_count, 3);
+  place.stage_index = 0;
+  const ReplayedMemory front = ReplayMemory(layers, place, RuntimeTraits(), Coefficients());
+  place.schedule = Schedule::kOneForwardOneBackward;
+  EXPECT_EQ(front.total, ReplayMemory(layers, place, RuntimeTraits(), Coefficients()).total);
 }
 
 // The first of two devices with two chunks, four micro-batches in one group: 2 (2 - 1) + 4 + 1

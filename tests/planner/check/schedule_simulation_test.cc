@@ -26,11 +26,12 @@ Twins Draw(uint64_t seed, int64_t most_micro_batches) {
   std::uniform_real_distribution<double> time(0.1, 2.0);
   Twins twins;
   const Schedule schedules[] = {Schedule::kGpipe, Schedule::kOneForwardOneBackward,
-                                Schedule::kInterleaved};
-  twins.rules.schedule = schedules[seed % 3];
+                                Schedule::kInterleaved, Schedule::kZeroBubble};
+  twins.rules.schedule = schedules[seed % 4];
   twins.rules.virtual_stage_count =
       twins.rules.schedule == Schedule::kInterleaved ? 1 + static_cast<int>(random() % 4) : 1;
-  twins.rules.blocking_messages = random() % 2 == 0;
+  twins.rules.blocking_messages =
+      random() % 2 == 0 && twins.rules.schedule != Schedule::kZeroBubble;
   twins.rules.serial_messages = random() % 2 == 0;
   twins.rules.early_gradient_sync = random() % 2 == 0;
   const int device_count = 1 + static_cast<int>(random() % 8);
@@ -62,11 +63,13 @@ Twins Draw(uint64_t seed, int64_t most_micro_batches) {
                      twins.rules.early_gradient_sync,
                      {}};
   for (int j = 0; j < device_count * twins.rules.virtual_stage_count; ++j) {
-    const StageTimes stage = {draw(forward), draw(backward), draw(send),
-                              Seconds::Of(random() % 2 == 0 ? 3.0 * time(random) : 0.0)};
+    StageTimes stage = {draw(forward), draw(backward), draw(send),
+                        Seconds::Of(random() % 2 == 0 ? 3.0 * time(random) : 0.0)};
+    // From no part of a backward pass to all of it.
+    stage.backward_weights = stage.backward * (static_cast<double>(random() % 5) / 4.0);
     twins.stages.push_back(stage);
     twins.simulated.stages.push_back(
-        {stage.forward, stage.backward, stage.send, stage.gradient_sync});
+        {stage.forward, stage.backward, stage.send, stage.gradient_sync, stage.backward_weights});
   }
   return twins;
 }

@@ -48,6 +48,8 @@ TEST(MemoryOfRank, KeepsAsManyMicroBatchesAsThereAreStagesBehindUnder1F1BAndAllU
       for (int64_t m : {1, 2, 5, 8, 32}) {
         EXPECT_EQ(InFlight(Place(stages, stage, m)), std::min<int64_t>(stages - stage, m));
         EXPECT_EQ(InFlight(Place(stages, stage, m, Schedule::kGpipe)), m);
+        EXPECT_EQ(InFlight(Place(stages, stage, m, Schedule::kZeroBubble)),
+                  std::min<int64_t>(stages, m));
       }
     }
   }

@@ -38,6 +38,10 @@ const PipelineShape kPipelineShapes[] = {
     {Schedule::kInterleaved, 4, 2, 11, 7},
     {Schedule::kInterleaved, 3, 4, 17, 7},
     {Schedule::kInterleaved, 4, 3, 29, 5},
+    {Schedule::kZeroBubble, 1, 1, 3},
+    {Schedule::kZeroBubble, 4, 1, 2},
+    {Schedule::kZeroBubble, 4, 1, 9},
+    {Schedule::kZeroBubble, 3, 1, 3},
 };
 
 std::string Describe(const PipelineShape& shape) {
@@ -54,8 +58,10 @@ int StageCount(const PipelineShape& shape) {
 std::vector<std::string> Names(const PipelineShape& shape, int device) {
   std::vector<std::string> names;
   for (const PipelinePass& pass : PassOrder(shape, device)) {
-    names.push_back(
-        absl::StrCat(pass.is_backward() ? "b" : "f", pass.stage_index, ".", pass.micro_batch));
+    const char* letter = pass.is_backward() ? "b" : "f";
+    if (pass.kind == PassKind::kBackwardInputs) letter = "i";
+    if (pass.kind == PassKind::kBackwardWeights) letter = "w";
+    names.push_back(absl::StrCat(letter, pass.stage_index, ".", pass.micro_batch));
   }
   return names;
 }
@@ -71,6 +77,38 @@ TEST(PassOrder, OneForwardOneBackwardAlternatesAfterItsWarmUp) {
 TEST(PassOrder, GpipeGoesBackwardAfterAllForwardPasses) {
   EXPECT_THAT(Names({Schedule::kGpipe, 2, 1, 3}, 0),
               ElementsAre("f0.0", "f0.1", "f0.2", "b0.0", "b0.1", "b0.2"));
+}
+
+// The first device has gradients of weights right after those of inputs; the last of three lets two
+// backward passes go first, and ends the step with the two weight passes that are left.
+TEST(PassOrder, ZeroBubbleLetsWeightsWaitForAsManyBackwardPassesAsDevicesInFront) {
+  const PipelineShape shape{Schedule::kZeroBubble, 3, 1, 4};
+  EXPECT_THAT(Names(shape, 0), ElementsAre("f0.0", "f0.1", "f0.2", "i0.0", "w0.0", "f0.3", "i0.1",
+                                           "w0.1", "i0.2", "w0.2", "i0.3", "w0.3"));
+  EXPECT_THAT(Names(shape, 2), ElementsAre("f2.0", "i2.0", "f2.1", "i2.1", "f2.2", "i2.2", "w2.0",
+                                           "f2.3", "i2.3", "w2.1", "w2.2", "w2.3"));
+  // Fewer micro-batches than devices in front.
+  EXPECT_THAT(Names({Schedule::kZeroBubble, 3, 1, 1}, 2), ElementsAre("f2.0", "i2.0", "w2.0"));
+}
+
+// ZB-H1 keeps on every device what 1F1B keeps on the first one: at most P micro-batches are between
+// their forward and their weight pass, and somewhere just as many.
+TEST(PassOrder, ZeroBubbleKeepsAsManyMicroBatchesAsTheFirstDeviceOfOneForwardOneBackward) {
+  for (int devices : {2, 3, 5, 8}) {
+    for (int64_t m : {1, 2, 4, 5, 17}) {
+      for (int device = 0; device < devices; ++device) {
+        int64_t kept = 0;
+        int64_t most = 0;
+        for (const PipelinePass& pass : PassOrder({Schedule::kZeroBubble, devices, 1, m}, device)) {
+          if (pass.kind == PassKind::kForward) most = std::max(most, ++kept);
+          if (pass.kind == PassKind::kBackwardWeights) --kept;
+        }
+        EXPECT_EQ(kept, 0);
+        EXPECT_EQ(most, std::min<int64_t>(devices, m)) << device << " of " << devices << ", " << m;
+        EXPECT_EQ(most, InFlightMicroBatchCount(Schedule::kZeroBubble, devices, device, m));
+      }
+    }
+  }
 }
 
 // The first device of Megatron's example: two devices with two stages each, 2 (2 - 1) + 2
@@ -128,7 +166,9 @@ TEST(PassOrder, HasEachPassOfTheDeviceOnceInOrderOfTicks) {
   for (const PipelineShape& shape : kPipelineShapes) {
     for (int device = 0; device < shape.pipeline_parallel_degree; ++device) {
       const std::vector<PipelinePass> passes = PassOrder(shape, device);
-      EXPECT_EQ(passes.size(), 2 * shape.virtual_stage_count * shape.micro_batch_count)
+      const bool is_split = shape.schedule == Schedule::kZeroBubble;
+      EXPECT_EQ(passes.size(),
+                (is_split ? 3 : 2) * shape.virtual_stage_count * shape.micro_batch_count)
           << Describe(shape);
       std::vector<std::string> names = Names(shape, device);
       std::sort(names.begin(), names.end());
@@ -136,9 +176,12 @@ TEST(PassOrder, HasEachPassOfTheDeviceOnceInOrderOfTicks) {
       for (size_t i = 0; i < passes.size(); ++i) {
         EXPECT_EQ(passes[i].stage_index % shape.pipeline_parallel_degree, device);
         if (i == 0) continue;
+        // A weight pass is in the tick of the pass before it.
+        const bool may_follow =
+            (passes[i].is_backward() && !passes[i - 1].is_backward()) ||
+            (passes[i].kind == PassKind::kBackwardWeights && passes[i - 1].is_backward());
         const bool is_later = passes[i].tick > passes[i - 1].tick ||
-                              (passes[i].tick == passes[i - 1].tick && passes[i].is_backward() &&
-                               !passes[i - 1].is_backward());
+                              (passes[i].tick == passes[i - 1].tick && may_follow);
         EXPECT_TRUE(is_later) << Describe(shape) << ", pass " << i << " of device " << device;
       }
     }
@@ -155,6 +198,8 @@ TEST(PassOrder, PassesWaitOnlyForEarlierTicks) {
     std::vector<std::vector<int64_t>> backward = forward;
     for (int device = 0; device < shape.pipeline_parallel_degree; ++device) {
       for (const PipelinePass& pass : PassOrder(shape, device)) {
+        // Nobody waits for weight passes.
+        if (pass.kind == PassKind::kBackwardWeights) continue;
         (pass.is_backward() ? backward : forward)[pass.stage_index][pass.micro_batch] = pass.tick;
       }
     }
@@ -183,8 +228,9 @@ TEST(PassOrder, TheWarmUpIsWhatPrecedesTheFirstAlternation) {
       const std::vector<PipelinePass> passes = PassOrder(shape, device);
       const auto first = std::find_if(passes.begin(), passes.end(),
                                       [](const PipelinePass& pass) { return pass.is_backward(); });
-      EXPECT_EQ(first - passes.begin(), std::min(WarmUpPassCount(shape, device) + 1,
-                                                 static_cast<int64_t>(passes.size() / 2)))
+      EXPECT_EQ(first - passes.begin(),
+                std::min(WarmUpPassCount(shape, device) + 1,
+                         int64_t{shape.virtual_stage_count} * shape.micro_batch_count))
           << Describe(shape) << ", device " << device;
     }
   }
@@ -201,6 +247,7 @@ TEST(PassOrder, PlayedPassByPassItTakesTheStepTime) {
       stages.push_back({Seconds::Of(duration()), Seconds::Of(duration()),
                         Seconds::Of(shape.pipeline_parallel_degree > 1 ? duration() : 0.0),
                         Seconds()});
+      stages.back().backward_weights = stages.back().backward * 0.375;
     }
     std::vector<std::vector<PipelinePass>> orders;
     for (int device = 0; device < shape.pipeline_parallel_degree; ++device) {
@@ -224,11 +271,19 @@ TEST(PassOrder, PlayedPassByPassItTakesTheStepTime) {
           if (forward[stage - 1][pass.micro_batch] < 0) continue;
           arrival = forward[stage - 1][pass.micro_batch] + stages[stage - 1].send.value();
         }
+        if (pass.kind == PassKind::kBackwardWeights) {
+          EXPECT_GE(backward[stage][pass.micro_batch], 0) << Describe(shape);
+          free[device] += stages[stage].backward_weights.value();
+          ++next[device];
+          has_moved = true;
+          continue;
+        }
         if (pass.is_backward() && stage < last) {
           if (backward[stage + 1][pass.micro_batch] < 0) continue;
           arrival = backward[stage + 1][pass.micro_batch] + stages[stage].send.value();
         }
-        const Seconds work = pass.is_backward() ? stages[stage].backward : stages[stage].forward;
+        Seconds work = pass.is_backward() ? stages[stage].backward : stages[stage].forward;
+        if (pass.kind == PassKind::kBackwardInputs) work -= stages[stage].backward_weights;
         free[device] = std::max(free[device], arrival) + work.value();
         (pass.is_backward() ? backward : forward)[stage][pass.micro_batch] = free[device];
         ++next[device];

@@ -34,5 +34,13 @@ TEST(ScheduleTraits, OnlySchedulesWithVirtualStagesNeedWholeGroups) {
   }
 }
 
+TEST(ScheduleTraits, OnlyZeroBubbleSchedulesSplitBackwardPasses) {
+  for (const ScheduleTraits& traits : KnownSchedules()) {
+    EXPECT_EQ(traits.backward_split == BackwardSplit::kInputsThenWeights,
+              traits.dimension == SearchDimension::kZeroBubble)
+        << traits.name;
+  }
+}
+
 }  // namespace
 }  // namespace parplan
