@@ -63,6 +63,8 @@ class Schedule(enum.IntEnum):
     ONE_FORWARD_ONE_BACKWARD = 1
     GPIPE = 2
     INTERLEAVED = 3
+    # 1F1B whose backward passes have two parts (ZB-H1).
+    ZERO_BUBBLE = 4
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,11 +4,11 @@ The counterpart of planner/program, held equal to it by tests over the plans of 
 """
 
 from parplan.program.activation_layout import ActivationBlock, ActivationLayout, Interval
-from parplan.program.pass_order import Pass, pass_order
+from parplan.program.pass_order import Pass, PassKind, pass_order
 from parplan.program.rank_program import (Group, LayerProgram, RankProgram, StageProgram,
                                           make_rank_program)
 from parplan.program.reshard import Reshard, Transfer, make_reshard
 
 __all__ = ["ActivationBlock", "ActivationLayout", "Group", "Interval", "LayerProgram", "Pass",
-           "RankProgram", "Reshard", "StageProgram", "Transfer", "make_rank_program",
+           "PassKind", "RankProgram", "Reshard", "StageProgram", "Transfer", "make_rank_program",
            "make_reshard", "pass_order"]

@@ -16,6 +16,7 @@ from torch.distributed.pipelining.schedules import (PipelineScheduleMulti,
 
 from parplan.plan import Plan
 from parplan.program import ActivationLayout, StageProgram
+from parplan.strategy import Schedule
 from parplan.torch.grids import Grids
 from parplan.torch.spans import span
 from parplan.torch.stage import Stage
@@ -34,6 +35,7 @@ class _Stage(PipelineStage):
         self._stage = stage
         self._loss_of_part = loss_of_part
         self._last_micro_batch = plan.micro_batch_count - 1
+        self._splits_backward = plan.schedule == Schedule.ZERO_BUBBLE
         self._micro_batch = 0
         # One entry for each micro-batch; the last stage reads them.
         self.targets: Sequence[torch.Tensor] = ()
@@ -47,7 +49,8 @@ class _Stage(PipelineStage):
         run: Any = super().forward_maybe_with_nosync
         made = run(*args, **kwargs)
         if not self.is_last:
-            return made
+            # The first part of a split backward pass detaches it in place, which a view refuses.
+            return made.clone() if self._splits_backward and made._is_view() else made
         # torch puts what micro-batches return side by side, and PyTorch 2.6 detaches it in place,
         # which a view refuses.
         number = self._micro_batch
@@ -55,8 +58,12 @@ class _Stage(PipelineStage):
 
     def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
         self._stage.begin_backward(bwd_chunk_id == self._last_micro_batch)
-        with span(f"{self.stage_index}B{bwd_chunk_id}"):
+        with span(f"{self.stage_index}{'I' if self._splits_backward else 'B'}{bwd_chunk_id}"):
             return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
+
+    def backward_weight_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        with span(f"{self.stage_index}W{bwd_chunk_id}"):
+            return super().backward_weight_one_chunk(bwd_chunk_id, *args, **kwargs)
 
     # The loss is sent to no rank. The names are those of PyTorch 2.15 and 2.6.
 
@@ -150,7 +157,7 @@ class Pipelined:
 
     def _load(self, plan: Plan) -> None:
         per_place = plan.device_count // plan.pipeline_parallel_degree
-        rows = [[f"{one.stage_index}{'B' if one.is_backward else 'F'}{one.micro_batch}"
+        rows = [[f"{one.stage_index}{one.kind.value}{one.micro_batch}"
                  for one in plan.rank(place * per_place).passes]
                 for place in range(plan.pipeline_parallel_degree)]
         with tempfile.TemporaryDirectory() as folder:
@@ -161,7 +168,8 @@ class Pipelined:
 
 
 def _loss_of(output: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
-    return output.squeeze(0)
+    # Of one number, and no view: the first part of a split backward pass detaches it in place.
+    return output.sum()
 
 
 def layout_after(plan: Plan, program: StageProgram) -> ActivationLayout | None:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import nn
 
+from parplan.errors import field_error
 from parplan.plan import Plan
-from parplan.strategy import ContextKind, Recompute, Strategy
+from parplan.strategy import ContextKind, Recompute, Schedule, Strategy
 from parplan.torch.data_parallel import is_sharded
 from parplan.torch.experts import check_experts, experts_of, tensor_cuts
 from parplan.torch.initialize import check_initializes
@@ -27,6 +28,7 @@ def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
     """Raises SpecInvalid naming the first layer that cannot be run exactly. `casts` is whether
     layers compute with copies of their parameters in another type."""
     check_count(layers, plan)
+    _check_schedule(plan)
     check_parameters(model, layers)
     if plan.recompute_policy is not None:
         check_policy(plan.recompute_policy)
@@ -84,6 +86,24 @@ def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
                 raise refused(layer.index, f"{name_of(module, names)} computes attention by {way}, "
                               "which is not causal without a mask; load the model with "
                               "attn_implementation=\"sdpa\"")
+
+
+def _check_schedule(plan: Plan) -> None:
+    """Raises SpecInvalid naming the first layer that does not go with split backward passes. torch
+    adds the gradients of a weight pass up itself, past the hooks by which FSDP2 exchanges them, and
+    recomputation frees in the first part what the second one needs."""
+    if plan.schedule != Schedule.ZERO_BUBBLE:
+        return
+    if plan.pipeline_parallel_degree == 1:
+        raise field_error("SPEC_INVALID", "schedule", "is ZB-H1, which needs several stages; plan "
+                          "it with another schedule")
+    for layer in plan.layers:
+        if is_sharded(layer.strategy):
+            raise refused(layer.index, "it is sharded, and the schedule ZB-H1 splits backward "
+                          "passes; plan it without ZeRO, or without zero-bubble")
+        if layer.strategy.recompute != Recompute.NONE:
+            raise refused(layer.index, "it recomputes, and the schedule ZB-H1 splits backward "
+                          "passes; plan it without recomputation, or without zero-bubble")
 
 
 def check_spreads(plan: Plan, model: nn.Module, layers: Sequence[nn.Module],

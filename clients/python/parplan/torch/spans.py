@@ -1,6 +1,7 @@
 """Named spans of a step, for torch.profiler and for `parplan.torch.trace`.
 
     0F3, 0B3     forward or backward pass of stage 0 over micro-batch 3, as torch's schedules say it
+    0I3, 0W3     the two parts of a backward pass that is split: gradients of inputs, of weights
     gradients    what is left of adding up gradients behind the last backward pass
     optimizer    the optimizer's step
     step         all of it

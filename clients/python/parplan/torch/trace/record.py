@@ -20,8 +20,8 @@ from parplan.torch.spans import Recorder, Span, span
 
 # Processes of a trace; planctl writes the first.
 PREDICTED, MEASURED = 1, 2
-_PASS = re.compile(r"([0-9+]+)([FB])[0-9]+")
-_CATEGORIES = {"F": "forward", "B": "backward"}
+_PASS = re.compile(r"([0-9+]+)([FBIW])[0-9]+")
+_CATEGORIES = {"F": "forward", "B": "backward", "I": "backward", "W": "backward"}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 import signed_plans as plans
 
 import parplan
-from parplan.program import ActivationLayout, make_reshard, pass_order
+from parplan.program import ActivationLayout, PassKind, make_reshard, pass_order
 from parplan.strategy import ContextKind, Schedule, Strategy
 
 
@@ -146,7 +146,9 @@ def test_every_row_of_the_new_layout_comes_from_one_place():
 @pytest.mark.parametrize("schedule, degree, chunks, count", [
     (Schedule.GPIPE, 3, 1, 5), (Schedule.ONE_FORWARD_ONE_BACKWARD, 4, 1, 3),
     (Schedule.INTERLEAVED, 2, 3, 4), (Schedule.INTERLEAVED, 4, 2, 6),
-    (Schedule.INTERLEAVED, 1, 3, 2), (Schedule.INTERLEAVED, 3, 1, 4)])
+    (Schedule.INTERLEAVED, 1, 3, 2), (Schedule.INTERLEAVED, 3, 1, 4),
+    (Schedule.ZERO_BUBBLE, 4, 1, 7), (Schedule.ZERO_BUBBLE, 4, 1, 2),
+    (Schedule.ZERO_BUBBLE, 1, 1, 2)])
 def test_passes_run_every_micro_batch_once_and_never_wait_in_a_circle(schedule, degree, chunks,
                                                                       count):
     orders = [pass_order(schedule, degree, chunks, count, device) for device in range(degree)]
@@ -158,7 +160,9 @@ def test_passes_run_every_micro_batch_once_and_never_wait_in_a_circle(schedule, 
             while places[device] < len(order):
                 one = order[places[device]]
                 stage, micro_batch = one.stage_index, one.micro_batch
-                if not one.is_backward:
+                if one.kind == PassKind.BACKWARD_WEIGHTS:
+                    ready = (stage, micro_batch, True) in done
+                elif not one.is_backward:
                     ready = stage == 0 or (stage - 1, micro_batch, False) in done
                 elif stage == last:
                     ready = (stage, micro_batch, False) in done
@@ -166,11 +170,23 @@ def test_passes_run_every_micro_batch_once_and_never_wait_in_a_circle(schedule, 
                     ready = (stage + 1, micro_batch, True) in done
                 if not ready:
                     break
-                done.add((stage, micro_batch, one.is_backward))
+                done.add((stage, micro_batch, "weights" if one.kind == PassKind.BACKWARD_WEIGHTS
+                          else one.is_backward))
                 places[device] += 1
                 moved = True
         assert moved, "devices wait for each other"
-    assert len(done) == 2 * degree * chunks * count == sum(map(len, orders))
+    parts = 3 if schedule == Schedule.ZERO_BUBBLE else 2
+    assert len(done) == parts * degree * chunks * count == sum(map(len, orders))
+
+
+def test_split_backward_passes_have_the_order_of_pass_order_test():
+    # The example of tests/planner/model/pass_order_test.cc.
+    def names(device):
+        return [f"{one.kind.value}{one.micro_batch}"
+                for one in pass_order(Schedule.ZERO_BUBBLE, 3, 1, 4, device)]
+
+    assert names(0) == ["F0", "F1", "F2", "I0", "W0", "F3", "I1", "W1", "I2", "W2", "I3", "W3"]
+    assert names(2) == ["F0", "I0", "F1", "I1", "F2", "I2", "W0", "F3", "I3", "W1", "W2", "W3"]
 
 
 def test_a_plan_that_divides_unevenly_is_refused_with_the_layer():

@@ -97,7 +97,7 @@ def test_the_random_plans_have_every_dimension():
     strategies = [one for case in cases for stage in case[1] for one in stage]
     assert {case[0] for case in cases} == set(KINDS)
     assert {len(case[1]) for case in cases} == {1, 2, 4}
-    assert {case[2]["schedule"] for case in cases} == set(Schedule)
+    assert {case[2]["schedule"] for case in cases} == set(Schedule) - {Schedule.ZERO_BUBBLE}
     assert {case[3] for case in cases} == {True, False}
     assert {one.sharding for one in strategies} == set(Sharding)
     assert {one.recompute for one in strategies} == set(WHOLE_LEVELS)
