@@ -188,7 +188,7 @@ void ReadPipeline(const json& object, TorchMembers* members, Plan* plan, int* de
   const std::optional<Schedule> schedule =
       FindSchedule(members->Text(pipeline, "pipeline", "schedule"));
   if (!schedule.has_value()) {
-    members->Fault("pipeline.schedule", "must be 1f1b, gpipe or interleaved");
+    members->Fault("pipeline.schedule", "must be 1f1b, gpipe, interleaved or zb-h1");
     return;
   }
   plan->schedule = *schedule;

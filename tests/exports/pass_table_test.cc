@@ -23,6 +23,16 @@ TEST(FormatPassTable, WritesTheWorkedExample) {
             "1F0,1B0,1F1,1B1,1F2,1B2\n");
 }
 
+// ZB-H1 by hand: the last of two devices lets one input pass go before each weight pass. PyTorch
+// runs this table (tests/clients/python/parplan/torch/zero_bubble_test.py).
+TEST(FormatPassTable, HasBothPartsOfSplitBackwardPasses) {
+  EXPECT_EQ(FormatPassTable({.schedule = Schedule::kZeroBubble,
+                             .pipeline_parallel_degree = 2,
+                             .micro_batch_count = 3}),
+            "0F0,0F1,0I0,0W0,0F2,0I1,0W1,0I2,0W2\n"
+            "1F0,1I0,1F1,1I1,1W0,1F2,1I2,1W1,1W2\n");
+}
+
 // Device 0 has stages 0 and 2. Its warm-up of 4 passes takes two micro-batches through both.
 TEST(FormatPassTable, CountsStagesOverTheWholeModel) {
   EXPECT_EQ(FormatPassTable({.schedule = Schedule::kInterleaved,

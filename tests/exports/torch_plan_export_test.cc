@@ -257,11 +257,37 @@ TEST(ExportFsdp2Plan, RefusesWithLayerAndReason) {
   refuse([](Plan& plan) { plan.device_count = 6; }, "stages[0]: must be on 3 ranks");
   refuse([](Plan& plan) { plan.stages[1].first_rank = 0; }, "stages[1]: must be on 2 ranks from 2");
   refuse([](Plan& plan) { plan.schedule = Schedule::kInterleaved; }, "schedule: is interleaved");
+  refuse([](Plan& plan) { plan.schedule = Schedule::kZeroBubble; },
+         "of layer 0 is sharded beside split backward passes");
   refuse([](Plan& plan) { plan.virtual_stage_count = 2; }, "schedule: is 1f1b with 2 virtual");
   refuse([](Plan& plan) { plan.virtual_stage_count = 3; }, "virtual_stage_count: does not divide");
   refuse([](Plan& plan) { plan.micro_batch_group_size = 4; }, "micro_batch_group_size: is 4");
   refuse([](Plan& plan) { plan.stages[0].layer_runs[1].first_layer_index = 0; },
          "stages: are not in the order");
+}
+
+// What both exports write of ZB-H1 is read back as the same plan.
+TEST(ImportTorchPlan, ReadsSplitBackwardPasses) {
+  const ModelSpec model = SmallModel();
+  const Strategy replicated{.data_parallel_degree = 2};
+  const Strategy split{.tensor_parallel_degree = 2};
+  Plan plan;
+  plan.device_count = 4;
+  plan.global_batch_size = 6;
+  plan.micro_batch_count = 3;
+  plan.schedule = Schedule::kZeroBubble;
+  plan.stages = StagesOf({{2, 2}, {replicated, split, split, replicated}}, model, 2, 2);
+  for (const TorchPlanFormat format :
+       {TorchPlanFormat::kFsdp2, TorchPlanFormat::kPipelining}) {
+    ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files, ExportAs(format, plan, model));
+    EXPECT_THAT(files[0].text, HasSubstr("zb-h1"));
+    ASSERT_EQ(files[1].name, "schedule.csv");
+    ASSERT_OK_AND_ASSIGN(const TorchPlanImport import,
+                         ImportTorchPlan({files[0].name, files[0].text},
+                                         NamedText{files[1].name, files[1].text}, model));
+    EXPECT_EQ(import.plan.schedule, Schedule::kZeroBubble);
+    EXPECT_EQ(import.plan, WithJoinedRuns(plan, model));
+  }
 }
 
 TEST(ExportFsdp2Plan, RefusesWhatPyTorchLacks) {

@@ -74,7 +74,7 @@ class Planctl(unittest.TestCase):
         self.assertEqual(self.offered("plan", "--format", "=", "js"), ["json"])
         self.assertEqual(self.offered("plan", "--format", "="), ["text", "json"])
         self.assertEqual(sorted(self.offered("plan", "--schedule", "")),
-                         ["1f1b", "gpipe", "interleaved"])
+                         ["1f1b", "gpipe", "interleaved", "zb-h1"])
         self.assertEqual(self.offered("plan", "--batch", ""), [])
         # A flag without a value is followed by another flag or a command.
         self.assertEqual(self.offered("--quiet", "hard"), ["hardware"])

@@ -189,7 +189,7 @@ v1::PlanningOptions RandomValues::Options() {
   options.set_max_tensor_parallel_degree(static_cast<int>(Integer(0, 8)));
   options.set_max_pipeline_parallel_degree(static_cast<int>(Integer(0, 8)));
   options.set_micro_batch_count(Integer(0, 8));
-  options.set_schedule(static_cast<v1::Schedule>(Integer(0, 3)));
+  options.set_schedule(static_cast<v1::Schedule>(Integer(0, kScheduleCount)));
   options.set_disable_recompute(Flag());
   options.set_disable_sharded_data_parallel(Flag());
   options.set_allow_estimates(Flag());
@@ -311,7 +311,7 @@ Plan RandomValues::PlanOf(int layer_count) {
   const int rank_count = 1 << Integer(0, 4);
   plan.micro_batch_count = Integer(1, 16);
   plan.global_batch_size = plan.micro_batch_count * Integer(1, 64);
-  plan.schedule = static_cast<Schedule>(Integer(1, 3));
+  plan.schedule = static_cast<Schedule>(Integer(1, kScheduleCount));
   if (plan.schedule == Schedule::kInterleaved && stage_count == 4 && Flag()) {
     plan.virtual_stage_count = 2;
   }

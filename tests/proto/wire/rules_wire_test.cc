@@ -40,8 +40,8 @@ TEST(OptionsWire, NoScheduleIsNoRuleAndEachScheduleIsOne) {
   ASSERT_OK_AND_ASSIGN(const PlanningOptions none, OptionsFromProto({}));
   EXPECT_FALSE(none.rules.schedule.has_value());
   EXPECT_EQ(OptionsToProto(none).schedule(), v1::SCHEDULE_UNSPECIFIED);
-  for (const Schedule schedule :
-       {Schedule::kOneForwardOneBackward, Schedule::kGpipe, Schedule::kInterleaved}) {
+  for (const Schedule schedule : {Schedule::kOneForwardOneBackward, Schedule::kGpipe,
+                                  Schedule::kInterleaved, Schedule::kZeroBubble}) {
     v1::PlanningOptions message;
     message.set_schedule(ScheduleToProto(schedule));
     ASSERT_OK_AND_ASSIGN(const PlanningOptions options, OptionsFromProto(message));
@@ -142,7 +142,7 @@ TEST(OptionsWire, NamesTheFieldThatBreaksARule) {
       {"max_tensor_parallel_degree", [](auto& o) { o.set_max_tensor_parallel_degree(-1); }},
       {"max_pipeline_parallel_degree", [](auto& o) { o.set_max_pipeline_parallel_degree(-1); }},
       {"micro_batch_count", [](auto& o) { o.set_micro_batch_count(-1); }},
-      {"schedule", [](auto& o) { o.set_schedule(static_cast<v1::Schedule>(4)); }},
+      {"schedule", [](auto& o) { o.set_schedule(static_cast<v1::Schedule>(5)); }},
       {"runtime_id", [](auto& o) { o.set_runtime_id("abacus"); }},
       {"out_of_memory_probability", [](auto& o) { o.set_out_of_memory_probability(0); }},
       {"out_of_memory_probability", [](auto& o) { o.set_out_of_memory_probability(0.51); }},
