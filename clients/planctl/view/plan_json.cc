@@ -145,6 +145,9 @@ Json PredictionObject(const PlanView& view) {
     Json item;
     item["forward_seconds"] = stage.forward.value();
     item["backward_seconds"] = stage.backward.value();
+    if (stage.backward_weights > Seconds()) {
+      item["backward_weights_seconds"] = stage.backward_weights.value();
+    }
     item["gradient_sync_seconds"] = stage.gradient_sync.value();
     item["optimizer_step_seconds"] = stage.optimizer_step.value();
     item["send_seconds"] = stage.send.value();

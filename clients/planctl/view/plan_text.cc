@@ -93,9 +93,13 @@ std::string StageText(const PlanView& view, int index, const RunColumns& columns
     const bool has_several = view.plan.virtual_stage_count > 1;
     const std::string of_all =
         has_several ? absl::StrCat(" over ", view.plan.virtual_stage_count, " stages") : "";
+    std::string backward = TimeText(prediction.backward);
+    if (prediction.backward_weights > Seconds()) {
+      absl::StrAppend(&backward, " (", TimeText(prediction.backward_weights), " for weights)");
+    }
     absl::StrAppendFormat(&text, "%sper micro-batch%s: forward %s, backward %s   waits %s",
                           has_several ? "\n  " : "   ", of_all, TimeText(prediction.forward),
-                          TimeText(prediction.backward), Percent(prediction.idle_ratio));
+                          backward, Percent(prediction.idle_ratio));
   }
   text += "\n";
   if (stage.is_empty()) text += "  no layers: hands on what it receives\n";

@@ -295,8 +295,9 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   }
   // A plan of ZB-H1 needs no less memory than the same of 1F1B, so where there is none of the other
   // schedules there is none of this one.
-  blocks = std::min(blocks, SearchZeroBubble(problem, costs, control.wanted_gap_ratio.value_or(0.0),
-                                             search.plans(), meter));
+  const Seconds zero_bubble = SearchZeroBubble(
+      problem, costs, control.wanted_gap_ratio.value_or(0.0), search.plans(), meter);
+  blocks = std::min(blocks, zero_bubble);
   std::vector<PredictedPlan> plans = search.plans().plans();
   PlanFound found{
       .plan = plans.front().plan,
@@ -306,6 +307,8 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
     bool is_cut = false;
     found.memory_front = FrontFrom(problem, costs, control, search.list(), plans.front(), tables,
                                    block_tables, meter, is_cut);
+    // Plans of ZB-H1 are not searched for less memory.
+    is_cut |= zero_bubble.is_finite();
     // Among equally fast plans, the smallest is the answer.
     const PredictedPlan& first = found.memory_front.front();
     found.plan = first.plan;

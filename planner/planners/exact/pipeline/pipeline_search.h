@@ -33,7 +33,9 @@ struct PipelineCandidate {
   int64_t global_batch_size = 1;
   int64_t micro_batch_count = 1;
   int pipeline_parallel_degree = 1;
-  // 1F1B or GPipe here, else the functions below abort; interleaved for `SearchInterleaved`.
+  // 1F1B or GPipe here, else the functions below abort; interleaved for `SearchInterleaved`. ZB-H1
+  // is searched as 1F1B with whole backward passes: plans are predicted as they are, and bounds are
+  // those of 1F1B, but for infinite ones.
   Schedule schedule = kDefaultSchedule;
   // `Plan::micro_batch_group_size`, 0 for as many as the pipeline degree; only
   // `SmallestInterleavedMemory` reads it.

@@ -41,9 +41,9 @@ class PipelineSetting {
   };
 
   // `usable_memory` is that of one device, which may differ from that of the problem: `budget`
-  // follows from it, and `problem` still has its own. REQUIRES: the schedule is 1F1B or GPipe, else
-  // this aborts; searches of interleaved plans make one of 1F1B, and read only what no schedule
-  // changes. `table` is usable and made for the candidate's degree, which is not checked.
+  // follows from it, and `problem` still has its own. REQUIRES: the schedule has no virtual stages,
+  // else this aborts; searches of interleaved plans make one of 1F1B, and read only what no
+  // schedule changes. `table` is usable and made for the candidate's degree, which is not checked.
   PipelineSetting(const StrategySpace& space, const CostModel& costs, const OptionTable& table,
                   const PipelineCandidate& candidate, Bytes usable_memory);
 
