@@ -18,15 +18,13 @@
 namespace parplan {
 namespace {
 
-using enum SearchDimension;
-
 // Candidates searched, times the effort, and states of each. Not measured for other values: the
 // first ones nearly always have the best plan, and each takes milliseconds.
 constexpr int64_t kMaxSearchedCandidates = 8;
 constexpr int64_t kMaxStatesOfCandidate = 100'000;
 // Operations that pricing a strategy, and a path of a bound, count as.
-constexpr int64_t kWorkOfStrategy = 40;
-constexpr int64_t kWorkOfStage = 20;
+constexpr int64_t kWorkOfLeastTimes = 40;
+constexpr int64_t kWorkOfBoundedStage = 20;
 
 struct SplitCandidate {
   PipelineCandidate pipeline;
@@ -36,6 +34,7 @@ struct SplitCandidate {
 // Returns the rules of the plans of 1F1B from which those of ZB-H1 come: without what does not go
 // with split backward passes (planner/check/plan_structure.cc).
 PlanningRules RulesOfWholePasses(const PlanningProblem& problem) {
+  using enum SearchDimension;
   PlanningRules rules = problem.rules();
   rules.schedule = kDefaultSchedule;
   rules.top_plan_count = 1;
@@ -90,7 +89,7 @@ class ZeroBubbleSearch {
         if (degree == 1) continue;
         for (const int64_t count : space_.MicroBatchCounts(batch)) {
           if (count > kMaxForwardPassCount / degree) continue;
-          if (!meter_.Work(kWorkOfStage * degree)) return false;
+          if (!meter_.Work(kWorkOfBoundedStage * degree)) return false;
           const PipelineCandidate pipeline = {.global_batch_size = batch,
                                               .micro_batch_count = count,
                                               .pipeline_parallel_degree = degree,
@@ -141,7 +140,7 @@ class ZeroBubbleSearch {
       least.weights = std::min(least.weights, weights);
       least.work = std::min(least.work, work);
       least.sync = std::min(least.sync, (cost.gradient_sync + cost.optimizer_step).value());
-      meter_.Work(kWorkOfStrategy);
+      meter_.Work(kWorkOfLeastTimes);
     }
     return least;
   }
@@ -185,7 +184,8 @@ Seconds SearchZeroBubble(const PlanningProblem& problem, const CostModel& costs,
   // The dimension of a target whose questions name another runtime, which has no weight passes.
   const bool can_run = problem.rules().runtime.splits_backward &&
                        !problem.rules().runtime.blocking_pipeline_messages;
-  if (!problem.dimensions().has(kZeroBubble) || !can_run || wanted != Schedule::kZeroBubble) {
+  if (!problem.dimensions().has(SearchDimension::kZeroBubble) || !can_run ||
+      wanted != Schedule::kZeroBubble) {
     return Seconds::Infinite();
   }
   const PlanningProblem part = problem.WithRules(RulesOfWholePasses(problem));
