@@ -283,7 +283,7 @@ TEST(PassOrder, PlayedPassByPassItTakesTheStepTime) {
           arrival = backward[stage + 1][pass.micro_batch] + stages[stage].send.value();
         }
         Seconds work = pass.is_backward() ? stages[stage].backward : stages[stage].forward;
-        if (pass.kind == PassKind::kBackwardInputs) work -= stages[stage].backward_weights;
+        if (pass.kind == PassKind::kBackwardInputs) work = work - stages[stage].backward_weights;
         free[device] = std::max(free[device], arrival) + work.value();
         (pass.is_backward() ? backward : forward)[stage][pass.micro_batch] = free[device];
         ++next[device];

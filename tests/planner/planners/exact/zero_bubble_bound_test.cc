@@ -93,8 +93,9 @@ TEST(ZeroBubbleStep, IsNeverLongerIfWeightPassesAreNoLongerThanBackwardPassesInF
 
 // The order is fixed before the times are known, so ZB-H1 can be slower. The last stage is the
 // slowest one and has no weight passes; the second one waits for it before each backward pass, but
-// keeps one weight pass of 3 for the end, while only 1 is left to do in front. 1F1B ends at 26:
-// 2 + 2 (4 + 6) for the last stage, 1 + 3 for the second, 1 for the first less nothing.
+// keeps one weight pass of 3 for the end, while only 1 is left to do in front. The last stage ends at
+// 2 + 2 (4 + 6); then 1F1B has 1 + 3 in the second stage and 1 in the first to do, ZB-H1 1 + 3 + 3 in
+// the second.
 TEST(ZeroBubbleStep, IsLongerWhereALongWeightPassIsKeptForTheEnd) {
   const std::vector<StageTimes> stages = {SplitStage(1, 0.5, 0.5), SplitStage(1, 1, 3),
                                           SplitStage(4, 6, 0)};
