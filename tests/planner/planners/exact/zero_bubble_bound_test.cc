@@ -93,9 +93,9 @@ TEST(ZeroBubbleStep, IsNeverLongerIfWeightPassesAreNoLongerThanBackwardPassesInF
 
 // The order is fixed before the times are known, so ZB-H1 can be slower. The last stage is the
 // slowest one and has no weight passes; the second one waits for it before each backward pass, but
-// keeps one weight pass of 3 for the end, while only 1 is left to do in front. The last stage ends at
-// 2 + 2 (4 + 6); then 1F1B has 1 + 3 in the second stage and 1 in the first to do, ZB-H1 1 + 3 + 3 in
-// the second.
+// keeps one weight pass of 3 for the end, while only 1 is left to do in front. The last stage ends
+// at 2 + 2 (4 + 6); then 1F1B has 1 + 3 in the second stage and 1 in the first to do, ZB-H1 1 + 3 +
+// 3 in the second.
 TEST(ZeroBubbleStep, IsLongerWhereALongWeightPassIsKeptForTheEnd) {
   const std::vector<StageTimes> stages = {SplitStage(1, 0.5, 0.5), SplitStage(1, 1, 3),
                                           SplitStage(4, 6, 0)};
@@ -155,14 +155,18 @@ TEST(ZeroBubbleBound, IsBelowEveryPartition) {
   EXPECT_LT(closest, 1.001);
 }
 
-// Even stages of equal layers without messages: the bound is their step, but for what the first
-// stage does beside its first layer at the end.
+// Even stages of equal layers without messages. With f = b = w the way into the last stage and its
+// work are the step; with b = 2 the way back is longer, of whose last weight pass the bound knows
+// one layer of four.
 TEST(ZeroBubbleBound, IsCloseToTheStepOfEvenStages) {
-  const std::vector<LeastLayerTimes> layers(16, {1, 2, 1, 3, 0});
-  const std::vector<StageTimes> stages(4, SplitStage(4, 4, 4));
-  const double step = ZeroBubbleStep(stages, 32);
+  const double step = ZeroBubbleStep(std::vector<StageTimes>(4, SplitStage(4, 4, 4)), 32);
   EXPECT_DOUBLE_EQ(step, 32 * 12 + 3 * 4);
-  EXPECT_NEAR(ZeroBubbleBound(layers).Of(4, 32, 1e30), step - 3.0, 1e-6);
+  const std::vector<LeastLayerTimes> layers(16, {1, 2, 1, 3, 0});
+  EXPECT_NEAR(ZeroBubbleBound(layers).Of(4, 32, 1e30), step, 1e-6);
+  const double longer = ZeroBubbleStep(std::vector<StageTimes>(4, SplitStage(4, 8, 4)), 32);
+  EXPECT_DOUBLE_EQ(longer, 32 * 16 + 3 * 8);
+  const std::vector<LeastLayerTimes> slower(16, {1, 3, 1, 4, 0});
+  EXPECT_NEAR(ZeroBubbleBound(slower).Of(4, 32, 1e30), longer - 3.0, 1e-6);
 }
 
 TEST(ZeroBubbleBound, IsInfiniteWithFewerLayersThanStages) {
