@@ -65,7 +65,8 @@ DimensionSet DrawDimensions(Dice& dice) {
   // of these dimensions open them.
   DimensionSet dimensions = DimensionSet::All()
                                 .Without(SearchDimension::kModuleRecompute)
-                                .Without(SearchDimension::kExpertTensor);
+                                .Without(SearchDimension::kExpertTensor)
+                                .Without(SearchDimension::kHybridSharding);
   for (int i = 0; i < kSearchDimensionCount; ++i) {
     const auto dimension = static_cast<SearchDimension>(i);
     // Never closed: it matters only where two others are, and the problems of seeds stay what they
@@ -76,6 +77,7 @@ DimensionSet DrawDimensions(Dice& dice) {
     if (dimension == SearchDimension::kGroupSize) continue;
     if (dimension == SearchDimension::kModuleRecompute) continue;
     if (dimension == SearchDimension::kExpertTensor) continue;
+    if (dimension == SearchDimension::kHybridSharding) continue;
     const bool is_basic =
         dimension == SearchDimension::kPipeline || dimension == SearchDimension::kUnevenStages ||
         dimension == SearchDimension::kTensor || dimension == SearchDimension::kPerLayer;
@@ -259,9 +261,9 @@ PlanningProblem RandomProblem(uint64_t seed, const RandomProblemShape& shape) {
     const CostModel costs = Valid(CostModel::Create(problem));
     while (!IsSmall(problem, costs, shape)) {
       PlanningRules rules = problem.rules();
-      // All but the last three, as above.
-      const auto dimension =
-          static_cast<SearchDimension>(dice.Number(0, kSearchDimensionCount - 4));
+      // All up to block recomputation, as above.
+      const auto dimension = static_cast<SearchDimension>(
+          dice.Number(0, static_cast<int>(SearchDimension::kBlockRecompute)));
       const bool is_bound = dimension == SearchDimension::kGpipe && rules.schedule.has_value();
       const bool is_basic = dimension == SearchDimension::kPipeline ||
                             dimension == SearchDimension::kUnevenStages ||

@@ -244,21 +244,21 @@ TEST(KnownTargets, LackTheDimensionsOfTheirTables) {
     }
     return missing;
   };
-  EXPECT_THAT(lacks(Target::kParplan), ElementsAre(kGroupSize, kModuleRecompute));
+  EXPECT_THAT(lacks(Target::kParplan), ElementsAre(kGroupSize, kModuleRecompute, kHybridSharding));
   EXPECT_THAT(lacks(Target::kMegatron), ElementsAre(kPerLayer, kEndStrategies, kRankOrder, kGpipe));
   EXPECT_THAT(lacks(Target::kDeepSpeed),
               ElementsAre(kUnevenStages, kPerLayer, kEndStrategies, kRankOrder, kContext,
                           kSelectiveRecompute, kGpipe, kInterleaved, kBlockRecompute, kGroupSize,
-                          kModuleRecompute, kExpertTensor));
+                          kModuleRecompute, kExpertTensor, kHybridSharding));
   EXPECT_THAT(
       lacks(Target::kGalvatron),
       ElementsAre(kRankOrder, kOptimizerSharding, kContext, kSelectiveRecompute, kInterleaved,
-                  kBlockRecompute, kGroupSize, kModuleRecompute, kExpertTensor));
-  EXPECT_THAT(
-      lacks(Target::kAccelerate),
-      ElementsAre(kPipeline, kUnevenStages, kPerLayer, kEndStrategies, kRankOrder,
-                  kOptimizerSharding, kGradientSharding, kUlysses, kSelectiveRecompute, kGpipe,
-                  kInterleaved, kBlockRecompute, kGroupSize, kModuleRecompute, kExpertTensor));
+                  kBlockRecompute, kGroupSize, kModuleRecompute, kExpertTensor, kHybridSharding));
+  EXPECT_THAT(lacks(Target::kAccelerate),
+              ElementsAre(kPipeline, kUnevenStages, kPerLayer, kEndStrategies, kRankOrder,
+                          kOptimizerSharding, kGradientSharding, kUlysses, kSelectiveRecompute,
+                          kGpipe, kInterleaved, kBlockRecompute, kGroupSize, kModuleRecompute,
+                          kExpertTensor, kHybridSharding));
   EXPECT_THAT(lacks(Target::kTorchtitan),
               ElementsAre(kPerLayer, kEndStrategies, kRankOrder, kGradientSharding, kUlysses,
                           kSelectiveRecompute, kGpipe, kBlockRecompute, kGroupSize,
