@@ -14,7 +14,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 13, "write or refuse the new field");
 
 constexpr char kAccelerate[] = "Accelerate";
 
@@ -85,6 +85,11 @@ absl::Status CheckAccelerateLimits(const UniformPlan& plan, const ModelSpec& mod
         "context_parallel_degree",
         absl::StrCat("is ", context, ", and the sequence of ", tokens, " tokens of layer ", layer,
                      " is not divided by twice that"));
+  }
+  if (strategy.sharding_degree != 0) {
+    return RefuseAccelerate("sharding_degree",
+                            "shares states in groups of ranks from layer 0 on; the file has one "
+                            "group of all");
   }
   if (strategy.expert_tensor_parallel_degree != 0) {
     return RefuseAccelerate("expert_tensor_parallel_degree",

@@ -18,7 +18,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 13, "write or refuse the new field");
 
 using nlohmann::ordered_json;
 
@@ -119,6 +119,11 @@ absl::Status CheckDeepSpeedLimits(const UniformPlan& plan, const ModelSpec& mode
     return RefuseDeepSpeedStrategy(
         strategy.tensor_parallel_degree > 1 ? "tensor_parallel_degree" : "context_parallel_degree",
         "splits layers with experts, which AutoEP keeps whole");
+  }
+  if (strategy.sharding_degree != 0) {
+    return RefuseDeepSpeedStrategy("sharding_degree",
+                                   "shares states in groups of ranks from layer 0 on; the file "
+                                   "has neither MiCS nor hpZ, which the cost model does not price");
   }
   if (strategy.expert_tensor_parallel_degree != 0) {
     return RefuseDeepSpeedStrategy("expert_tensor_parallel_degree",

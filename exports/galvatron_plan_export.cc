@@ -19,7 +19,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 13, "write or refuse the new field");
 
 absl::Status Refuse(absl::string_view field, absl::string_view rule) {
   return FieldError(Reason::kSpecInvalid, field,
@@ -57,6 +57,9 @@ absl::Status NoteCommon(const std::string& field, const Strategy& strategy,
                     "shards gradients beside layers that shard nothing");
     }
     common->default_level = strategy.sharding_level;
+  }
+  if (strategy.sharding_degree != 0) {
+    return Refuse(absl::StrCat(field, ".sharding_degree"), "shares states in groups of ranks");
   }
   if (strategy.expert_tensor_parallel_degree != 0) {
     return Refuse(absl::StrCat(field, ".expert_tensor_parallel_degree"),

@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 13, "write or refuse the new field");
 
 bool UsesMegatronFsdp(const Strategy& strategy) {
   return strategy.sharding_level == ShardingLevel::kGradients ||
@@ -46,6 +46,12 @@ absl::Status CheckMegatronLimits(const UniformPlan& plan, const MegatronModel& l
                             "sequence parallelism");
     }
   }
+  if (strategy.sharding_degree > 0 && strategy.sharding_level != ShardingLevel::kOptimizer) {
+    return RefuseMegatron(absl::StrCat(first, ".sharding_degree"),
+                          absl::StrCat("is ", strategy.sharding_degree,
+                                       " from layer 0 on: instances are those of its distributed "
+                                       "optimizer, which shards optimizer states alone"));
+  }
   if (layers.with_experts != nullptr && splits_without_sequence) {
     return RefuseMegatron(absl::StrCat(first, ".sequence_parallel"),
                           "is off from layer 0 on in a model with experts and tensor parallelism");
@@ -72,6 +78,9 @@ void AddSharding(const UniformPlan& plan, const RuntimeTraits& runtime,
   const bool has_replicas = strategy.data_parallel_degree * strategy.context_parallel_degree > 1;
   const bool is_sharded = strategy.sharding_level != ShardingLevel::kNone;
   arguments->AddIf(is_sharded, "use-distributed-optimizer");
+  if (strategy.sharding_degree > 0) {
+    arguments->Add("num-distributed-optimizer-instances", strategy.shard_group_count());
+  }
   if (UsesMegatronFsdp(strategy)) {
     arguments->Add("use-megatron-fsdp");
     arguments->Add("data-parallel-sharding-strategy",

@@ -13,7 +13,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "say which values of the new field are wrong");
+static_assert(kStrategyFieldCount == 13, "say which values of the new field are wrong");
 
 bool IsTorchLayer(LayerKind kind) {
   return kind == LayerKind::kDecoder || kind == LayerKind::kEncoder;
@@ -170,11 +170,21 @@ std::string StrategyFault(const Plan& plan, const LayerDefinition& layer, const 
   if (strategy.expert_tensor_parallel_degree != 0) {
     return "splits experts over other ranks than the rest of their layer";
   }
+  const int group = strategy.sharding_degree;
+  if (group != 0 && (group < 2 || group >= data * context || data * context % group != 0 ||
+                     strategy.sharding_level == ShardingLevel::kNone)) {
+    return absl::StrCat("shares its states in groups of ", group, " of ", data * context,
+                        " ranks, or shares none");
+  }
   const int expert = strategy.expert_parallel_degree;
   if (expert < 1 || data * context % expert != 0 || (expert > 1 && layer.expert_count == 0)) {
     return absl::StrCat("spreads experts over ", expert,
                         " ranks, which must divide those of its data and context parallelism, and "
                         "the layer must have experts");
+  }
+  if (group != 0 && !strategy.has_experts_in_groups()) {
+    return absl::StrCat("spreads experts over ", expert, " ranks of several groups of ", group,
+                        " that share states");
   }
   const std::string undivided = UndividedPart(layer, strategy);
   return undivided.empty() ? "" : absl::StrCat("splits ", undivided);

@@ -14,7 +14,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "write the new field; say if it moves activations");
+static_assert(kStrategyFieldCount == 13, "write the new field; say if it moves activations");
 
 using Json = nlohmann::ordered_json;
 
@@ -29,11 +29,14 @@ Json MeshJson(const Strategy& strategy) {
   return {{"axes", {"data", "context", "tensor"}}, {"shape", {data, context, tensor}}};
 }
 
-Json DataParallelJson(ShardingLevel level) {
+Json DataParallelJson(const Strategy& strategy) {
+  const ShardingLevel level = strategy.sharding_level;
   if (level == ShardingLevel::kNone) return {{"kind", "replicate"}};
-  return {{"kind", "fully_shard"},
-          {"reshard_after_forward", level == ShardingLevel::kParameters},
-          {"reduce_gradients", level == ShardingLevel::kOptimizer ? "step" : "micro_batch"}};
+  Json entry = {{"kind", "fully_shard"},
+                {"reshard_after_forward", level == ShardingLevel::kParameters},
+                {"reduce_gradients", level == ShardingLevel::kOptimizer ? "step" : "micro_batch"}};
+  if (strategy.sharding_degree > 0) entry["shard_degree"] = strategy.sharding_degree;
+  return entry;
 }
 
 const char* RecomputeName(RecomputeLevel level, SelectiveRecompute selective) {
@@ -132,7 +135,7 @@ bool HoldActivationsAlike(const Strategy& from, const Strategy& to) {
 Json TorchStrategyJson(const Strategy& strategy, SelectiveRecompute selective_recompute) {
   const bool is_ring = strategy.context_kind == ContextKind::kRing;
   return {{"mesh", MeshJson(strategy)},
-          {"data_parallel", DataParallelJson(strategy.sharding_level)},
+          {"data_parallel", DataParallelJson(strategy)},
           {"sequence_parallel", strategy.sequence_parallel},
           {"context_parallel", is_ring ? "ring" : "all_to_all"},
           {"expert_parallel_degree", strategy.expert_parallel_degree},

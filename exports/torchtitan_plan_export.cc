@@ -19,7 +19,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "write or refuse the new field");
+static_assert(kStrategyFieldCount == 13, "write or refuse the new field");
 
 constexpr char kProgram[] = "torchtitan";
 constexpr char kField[] = "stages[0].layer_runs[0].strategy";
@@ -93,6 +93,13 @@ absl::Status CheckTorchtitanSharding(const UniformPlan& plan) {
     return RefuseTorchtitan(
         "sharding_level",
         "is none beside context parallelism, from layer 0 on: its ranks always share parameters");
+  }
+  if (strategy.shard_count() % strategy.context_parallel_degree != 0) {
+    return RefuseTorchtitan(
+        "sharding_degree",
+        absl::StrCat("is ", strategy.sharding_degree, " from layer 0 on, which parts the ",
+                     strategy.context_parallel_degree,
+                     " ranks that share a sequence: they always share parameters"));
   }
   return plan.pipeline_parallel_degree() > 1 ? CheckPipelineSharding(plan)
                                              : CheckOneStageSharding(plan);
@@ -190,13 +197,15 @@ std::string ParallelismText(const UniformPlan& plan, const ModelSpec& model) {
   const Strategy& strategy = plan.strategy;
   const bool is_sharded = strategy.sharding_level != ShardingLevel::kNone;
   const int data = strategy.data_parallel_degree;
+  // Groups of ranks that share parameters; context-parallel ranks are within one.
+  const int replicas = is_sharded ? strategy.shard_group_count() : data;
   const int degree = plan.pipeline_parallel_degree();
   std::string text = "PARALLELISM = dict(\n";
   const auto add = [&text](absl::string_view name, const auto& value) {
     absl::StrAppend(&text, "    ", name, "=", value, ",\n");
   };
-  add("data_parallel_replicate_degree", is_sharded ? 1 : data);
-  add("data_parallel_shard_degree", is_sharded ? data : 1);
+  add("data_parallel_replicate_degree", replicas);
+  add("data_parallel_shard_degree", data / replicas);
   add("fsdp_reshard_after_forward",
       strategy.sharding_level == ShardingLevel::kParameters ? "\"always\"" : "\"never\"");
   add("tensor_parallel_degree", strategy.tensor_parallel_degree);

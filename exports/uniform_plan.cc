@@ -18,7 +18,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "compare the new field where layers must agree");
+static_assert(kStrategyFieldCount == 13, "compare the new field where layers must agree");
 
 // Returns the strategy of layer `layer`, which is number `number` of the decoder layers of its
 // stage, counted from 0.
@@ -110,6 +110,7 @@ absl::Status CompareLayers(const PlacedLayer& layer, const PlacedLayer& referenc
                      expected.context_exchange_degree);
   comparison.Compare("sharding_level", ShardingLevelName(strategy.sharding_level),
                      ShardingLevelName(expected.sharding_level));
+  comparison.Compare("sharding_degree", strategy.sharding_degree, expected.sharding_degree);
   comparison.Compare("sequence_parallel", SwitchName(strategy.sequence_parallel),
                      SwitchName(expected.sequence_parallel));
   return comparison.status();

@@ -228,6 +228,9 @@ absl::Status SetParallelism(const ArgumentList& arguments, PublishedRun* run) {
   if (degrees.context_exchange > 1) {
     run->beyond.push_back("rings of groups that exchange tokens for heads are not read");
   }
+  if (degrees.optimizer_instances > 1) {
+    run->beyond.push_back("replicas of sharded groups are not read");
+  }
   parallelism.expert_parallel_degree = degrees.expert;
   parallelism.expert_tensor_parallel_degree = degrees.expert_tensor;
   parallelism.sequence_parallel = degrees.sequence_parallel;

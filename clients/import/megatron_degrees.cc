@@ -44,6 +44,14 @@ absl::Status ReadMegatronSharding(const ArgumentList& arguments, MegatronDegrees
                                           name, "`"));
     }
   }
+  constexpr absl::string_view kInstances = "num-distributed-optimizer-instances";
+  degrees->optimizer_instances = arguments.Count(kInstances, 1);
+  if (degrees->optimizer_instances > 1 &&
+      (arguments.Has("use-megatron-fsdp") || !arguments.Has("use-distributed-optimizer"))) {
+    return arguments.Fault(kInstances,
+                           "needs --use-distributed-optimizer without --use-megatron-fsdp, whose "
+                           "instances are not read");
+  }
   if (arguments.Has("overlap-param-gather") && !arguments.Has("overlap-grad-reduce")) {
     return arguments.Fault("overlap-param-gather", "needs --overlap-grad-reduce");
   }

@@ -26,6 +26,8 @@ struct MegatronDegrees {
   // See `Strategy::context_exchange_degree`.
   int context_exchange = 1;
   ShardingLevel sharding_level = ShardingLevel::kNone;
+  // Copies of the optimizer's states, each of which is sharded.
+  int optimizer_instances = 1;
   Recomputation recomputation;
   // If whole layers are recomputed: the first so many of each stage. 0: all of them.
   int recomputed_layer_count = 0;

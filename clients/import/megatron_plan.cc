@@ -135,6 +135,25 @@ absl::Status SetExpertTensorDegree(const ArgumentList& arguments, const Megatron
   return absl::OkStatus();
 }
 
+// Sets the ranks that share the optimizer's states if they are not all with the same parameters.
+absl::Status SetShardingDegree(const ArgumentList& arguments, const MegatronDegrees& degrees,
+                               Strategy* strategy) {
+  if (degrees.optimizer_instances == 1) return absl::OkStatus();
+  constexpr absl::string_view kName = "num-distributed-optimizer-instances";
+  const int replicas = strategy->replica_count();
+  if (degrees.optimizer_instances >= replicas || replicas % degrees.optimizer_instances != 0) {
+    return arguments.Fault(
+        kName, absl::StrCat("is ", degrees.optimizer_instances, ", which is no divisor of the ",
+                            replicas, " data- and context-parallel ranks of a stage below it"));
+  }
+  strategy->sharding_degree = replicas / degrees.optimizer_instances;
+  if (!strategy->has_experts_in_groups()) {
+    return arguments.Fault(kName, absl::StrCat("is ", degrees.optimizer_instances,
+                                               ", which parts the ranks that share experts"));
+  }
+  return absl::OkStatus();
+}
+
 // Sets the strategy of the layers.
 absl::Status SetStrategy(const ArgumentList& arguments, const MegatronDegrees& degrees,
                          UniformPlan* facts) {
@@ -176,6 +195,7 @@ absl::Status SetStrategy(const ArgumentList& arguments, const MegatronDegrees& d
   }
   strategy.expert_parallel_degree = degrees.expert;
   strategy.sharding_level = degrees.sharding_level;
+  PARPLAN_RETURN_IF_ERROR(SetShardingDegree(arguments, degrees, &strategy));
   strategy.set_recomputation(degrees.recomputation);
   facts->recomputed_layer_count = degrees.recomputed_layer_count;
   return absl::OkStatus();

@@ -19,7 +19,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "read the new field");
+static_assert(kStrategyFieldCount == 13, "read the new field");
 
 using nlohmann::json;
 
@@ -142,11 +142,29 @@ ShardingLevel ReadLevel(const json& entry, const std::string& path, TorchMembers
   return ShardingLevel::kOptimizer;
 }
 
+// Returns the ranks that share the states, which are not all of those with the same parameters.
+int ReadShardDegree(const json& value, const std::string& path, const Strategy& strategy,
+                    TorchMembers* members) {
+  const std::string place = absl::StrCat(path, ".data_parallel");
+  const int degree = members->Count(value, place, "shard_degree", 2);
+  const int replicas = strategy.replica_count();
+  if (degree >= replicas || replicas % degree != 0) {
+    members->Fault(absl::StrCat(place, ".shard_degree"),
+                   absl::StrCat("must be a divisor of the ", replicas,
+                                " ranks over data and context, below it"));
+  }
+  return degree;
+}
+
 Strategy ReadStrategy(const json& entry, const std::string& path, TorchMembers* members,
                       TorchPlanTraits* traits) {
   Strategy strategy;
   ReadMesh(entry, path, members, &strategy);
   strategy.sharding_level = ReadLevel(entry, path, members);
+  if (strategy.sharding_level != ShardingLevel::kNone && members->status().ok() &&
+      entry["data_parallel"].contains("shard_degree")) {
+    strategy.sharding_degree = ReadShardDegree(entry["data_parallel"], path, strategy, members);
+  }
   strategy.sequence_parallel = members->Flag(entry, path, "sequence_parallel");
   strategy.expert_parallel_degree = members->Count(entry, path, "expert_parallel_degree", 1);
   const std::string context = members->Text(entry, path, "context_parallel");

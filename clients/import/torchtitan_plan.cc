@@ -58,10 +58,6 @@ absl::Status ReadTorchtitanDegrees(TorchtitanSettings& settings, int device_coun
                           absl::StrCat("must be ", rest, " on ", device_count,
                                        " devices beside the other degrees, and is ", shards));
   }
-  if (replicas > 1 && shards > 1) {
-    return settings.Fault("parallelism.data_parallel_replicate_degree",
-                          "makes replicas of sharded groups, which no plan says");
-  }
   if (settings.Count("parallelism.expert_tensor_parallel_degree", 1,
                      strategy.tensor_parallel_degree) != strategy.tensor_parallel_degree &&
       strategy.expert_parallel_degree > 1) {
@@ -75,13 +71,23 @@ absl::Status ReadTorchtitanDegrees(TorchtitanSettings& settings, int device_coun
                           "must be default, always or never");
   }
   const bool reshards = reshard == "always" || (reshard == "default" && pipeline->degree == 1);
-  if (replicas > 1 || int64_t{shards} * strategy.context_parallel_degree == 1) {
+  // Context-parallel ranks always share parameters.
+  const int shared = shards * strategy.context_parallel_degree;
+  if (shared == 1) {
     strategy.sharding_level = ShardingLevel::kNone;
   } else if (reshards) {
     strategy.sharding_level = ShardingLevel::kParameters;
   } else {
     strategy.sharding_level =
         pipeline->degree > 1 ? ShardingLevel::kOptimizer : ShardingLevel::kGradients;
+  }
+  if (replicas > 1 && shared > 1) strategy.sharding_degree = shared;
+  if (strategy.sharding_degree > 0 && !strategy.has_experts_in_groups()) {
+    return settings.Fault(
+        "parallelism.expert_parallel_degree",
+        absl::StrCat("is ", strategy.expert_parallel_degree, ", which must divide the ", shared,
+                     " ranks of data_parallel_shard_degree and context "
+                     "parallelism"));
   }
   return settings.status();
 }

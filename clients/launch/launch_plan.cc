@@ -16,7 +16,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "say whether the new field changes groups");
+static_assert(kStrategyFieldCount == 13, "say whether the new field changes groups");
 
 constexpr int kMaxMasterPort = 65534;
 
@@ -133,14 +133,14 @@ void LaunchPlan::PlaceRank(int rank) {
     if (!has_layers && !stage.is_empty()) {
       has_layers = true;
       member.strategy = stage.layer_runs.front().strategy;
-      member.sharding = member.strategy->sharding_level;
+      member.sharding = member.strategy->sharding();
       member.place = PlaceOfRank(*member.strategy, rank - stage.first_rank);
     }
     for (const StageLayerRun& run : stage.layer_runs) {
       if (member.strategy.has_value() && !SplitsAlike(*member.strategy, run.strategy)) {
         member.strategy.reset();
       }
-      if (member.sharding.has_value() && *member.sharding != run.strategy.sharding_level) {
+      if (member.sharding.has_value() && *member.sharding != run.strategy.sharding()) {
         member.sharding.reset();
       }
     }

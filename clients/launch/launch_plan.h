@@ -89,7 +89,7 @@ class LaunchPlan {
     // Present if all layers of the rank are split in the same way. The strategy of a rank without
     // layers is that of what it hands on.
     std::optional<Strategy> strategy;
-    std::optional<ShardingLevel> sharding;
+    std::optional<Sharding> sharding;
     GridPlace place;
     // Indices into groups_, ascending; and the groups that all its layers use, -1 for none.
     std::vector<int> groups;

@@ -105,8 +105,10 @@ LaunchVariables LaunchPlan::VariablesOfRank(int rank) const {
                plan_.micro_batch_size() / member.strategy->data_parallel_degree);
     }
   }
-  if (member.sharding.has_value())
-    list.Add("PARPLAN_SHARDING", std::string(ShardingLevelName(*member.sharding)));
+  if (member.sharding.has_value()) {
+    list.Add("PARPLAN_SHARDING", std::string(ShardingLevelName(member.sharding->level)));
+    if (member.sharding->degree > 0) list.Add("PARPLAN_SHARDING_DEGREE", member.sharding->degree);
+  }
   list.AddIndex("PARPLAN_TENSOR_GROUP", member.tensor_group);
   list.AddIndex("PARPLAN_CONTEXT_GROUP", member.context_group);
   list.AddIndex("PARPLAN_GRADIENT_GROUP", member.gradient_group);

@@ -13,7 +13,7 @@
 namespace parplan::report {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "describe the new field");
+static_assert(kStrategyFieldCount == 13, "describe the new field");
 
 bool IsControl(uint32_t value) { return value < 0x20 || (value >= 0x7F && value < 0xA0); }
 
@@ -230,6 +230,9 @@ std::string StrategyWords(const Strategy& strategy) {
     case ShardingLevel::kParameters:
       words += " with parameters sharded";
       break;
+  }
+  if (strategy.sharding_degree > 0) {
+    absl::StrAppend(&words, " over groups of ", strategy.sharding_degree);
   }
   if (strategy.recompute_level == RecomputeLevel::kFull) words += ", activations recomputed";
   if (strategy.recompute_level == RecomputeLevel::kSelective) {

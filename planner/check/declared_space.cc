@@ -14,7 +14,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "say which spaces have the new field");
+static_assert(kStrategyFieldCount == 13, "say which spaces have the new field");
 
 using enum SearchDimension;
 
@@ -73,6 +73,15 @@ absl::Status CheckLevels(const PlanningProblem& problem, const std::string& wher
   PARPLAN_RETURN_IF_ERROR(needs(level == ShardingLevel::kOptimizer, kOptimizerSharding));
   PARPLAN_RETURN_IF_ERROR(needs(level == ShardingLevel::kGradients, kGradientSharding));
   PARPLAN_RETURN_IF_ERROR(needs(level == ShardingLevel::kParameters, kParameterSharding));
+  PARPLAN_RETURN_IF_ERROR(needs(strategy.sharding_degree > 0, kHybridSharding));
+  if (strategy.sharding_degree > 0 && level > target.most_hybrid_sharding) {
+    return Outside(
+        absl::StrCat(where, " shards more over groups of ranks than ", target.name, " can"));
+  }
+  if (strategy.sharding_degree > 0 && target.shares_states_beside_context &&
+      strategy.sharding_degree % strategy.context_parallel_degree != 0) {
+    return Outside(absl::StrCat(where, " parts ranks of one sequence by its sharding"));
+  }
   const RecomputeLevel recompute = strategy.recompute_level;
   PARPLAN_RETURN_IF_ERROR(needs(recompute == RecomputeLevel::kSelective, kSelectiveRecompute));
   PARPLAN_RETURN_IF_ERROR(needs(recompute == RecomputeLevel::kFull, kFullRecompute));

@@ -13,7 +13,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "say which values of the new field are valid");
+static_assert(kStrategyFieldCount == 13, "say which values of the new field are valid");
 
 absl::Status InvalidPlan(const std::string& fact) {
   return MakeError(
@@ -175,6 +175,36 @@ absl::Status CheckModules(const PlanningProblem& problem, const std::string& whe
   return absl::OkStatus();
 }
 
+// Checks the ranks that share the states of a layer.
+absl::Status CheckShardingDegree(const PlanningProblem& problem, const std::string& where,
+                                 const Strategy& strategy) {
+  const int degree = strategy.sharding_degree;
+  if (degree == 0) return absl::OkStatus();
+  const std::string own = absl::StrCat(where, " has sharding_degree ", degree);
+  if (strategy.sharding_level == ShardingLevel::kNone) {
+    return InvalidPlan(absl::StrCat(own, " and no sharding"));
+  }
+  const int replicas = strategy.data_parallel_degree * strategy.context_parallel_degree;
+  if (degree < 2 || degree >= replicas || replicas % degree != 0) {
+    return InvalidPlan(absl::StrCat(own, ", which is no divisor of its ", replicas,
+                                    " ranks with the same parameters between 1 and all"));
+  }
+  if (!problem.has_hardware() || !problem.rules().allow_estimates) {
+    return InvalidPlan(absl::StrCat(own,
+                                    ", which profiles do not measure: it needs a known device "
+                                    "and allow_estimates"));
+  }
+  // Neighbours that hold all states once are as many as hold all experts once, or several times so.
+  const int tensor = strategy.tensor_parallel_degree;
+  const int own_tensor = strategy.expert_tensor_parallel_degree;
+  if (degree * tensor %
+          (strategy.expert_parallel_degree * (own_tensor > 0 ? own_tensor : tensor)) !=
+      0) {
+    return InvalidPlan(absl::StrCat(own, ", which parts the ranks that share its experts"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckStrategy(const PlanningProblem& problem, const Plan& plan,
                            const LayerDefinition& layer, const std::string& where,
                            const Strategy& strategy, int rank_count) {
@@ -201,6 +231,7 @@ absl::Status CheckStrategy(const PlanningProblem& problem, const Plan& plan,
       return InvalidPlan(absl::StrCat(where, " is sharded, which the rules forbid"));
     }
   }
+  PARPLAN_RETURN_IF_ERROR(CheckShardingDegree(problem, where, strategy));
   if (strategy.recompute_level != RecomputeLevel::kNone) {
     if (!IsTransformer(layer.kind)) {
       return InvalidPlan(absl::StrCat(where, " recomputes although it is no transformer layer"));

@@ -23,6 +23,8 @@ struct ProblemNeeds {
   std::set<GroupShape> pipeline_pairs;
   // All ranks of a stage.
   std::set<GroupShape> stage_groups;
+  // Groups that share states, and those between them; empty without hybrid sharding.
+  std::set<GroupShape> hybrid_groups;
 };
 
 namespace {
@@ -48,6 +50,15 @@ bool CrossesGroups(const Topology& topology, int rank_count) {
   return std::any_of(
       topology.node_groups().begin(), topology.node_groups().end(),
       [rank_count](const NodeGroup& group) { return group.device_count() % rank_count != 0; });
+}
+
+// Adds the groups of hybrid sharding over a group with the same parameters.
+void AddHybridGroups(const GroupShape& replicas, std::set<GroupShape>& groups) {
+  for (const int shards : Divisors(replicas.participant_count)) {
+    if (shards == 1 || shards == replicas.participant_count) continue;
+    groups.insert({shards, replicas.rank_stride});
+    groups.insert({replicas.participant_count / shards, replicas.rank_stride * shards});
+  }
 }
 
 ProblemNeeds NeedsOf(const PlanningProblem& problem) {
@@ -79,6 +90,12 @@ ProblemNeeds NeedsOf(const PlanningProblem& problem) {
     }
   }
   needs.tensor_parallel_degrees.assign(degrees.begin(), degrees.end());
+  // Only data sheets price what is not measured of it.
+  if (shares_tokens && problem.dimensions().has(SearchDimension::kHybridSharding)) {
+    for (const GroupShape& replicas : needs.data_groups) {
+      AddHybridGroups(replicas, needs.hybrid_groups);
+    }
+  }
   return needs;
 }
 
@@ -192,6 +209,22 @@ double OverlapSlowdown(const ProfileSnapshot& profile, std::optional<double> est
   return slowdown;
 }
 
+// Finds the measurements of groups of hybrid sharding. There may be hundreds without, so these are
+// noted in one item; without any measurement the items of other groups say it.
+void ResolveHybridGroups(const std::set<GroupShape>& groups, const ProfileSnapshot& profile,
+                         CollectiveCosts& collectives, ResolutionNotes& notes) {
+  if (groups.empty() || profile.collectives().empty()) return;
+  ResolutionNotes of_groups;
+  for (const Collective collective :
+       {Collective::kAllGather, Collective::kReduceScatter, Collective::kAllReduce}) {
+    collectives.Resolve(collective, groups, of_groups);
+  }
+  if (of_groups.estimated.empty()) return;
+  notes.estimated.push_back(
+      "hybrid sharding: collectives of groups that were not measured, from similar groups or the "
+      "data sheet of the links");
+}
+
 }  // namespace
 
 void GroupCosts::ResolveOverheads(const ProfileSnapshot& profile, bool allow_estimates,
@@ -298,6 +331,7 @@ GroupCosts::GroupCosts(const PlanningProblem& problem, GroupIndex group, const P
     }
     collectives.Resolve(collective, needed, notes);
   }
+  ResolveHybridGroups(needs.hybrid_groups, profile, collectives, notes);
   collectives.Resolve(Collective::kSendReceive, needs.pipeline_pairs, notes);
   if (runtime_.exchanges_layouts) {
     collectives.Resolve(Collective::kAllToAll, needs.stage_groups, notes);

@@ -12,24 +12,42 @@ namespace parplan {
 
 // Layers smaller than a bucket share a message with others.
 void LayerTraffic::AddBuckets(Collective collective, const GroupShape& group, double bytes,
-                              bool in_buckets, CollectiveList& calls) const {
+                              bool in_buckets, CollectiveList& calls, int share_count) const {
   const double bucket = runtime_.gradient_bucket.as_double();
   if (!in_buckets || bytes >= bucket) {
-    calls.Add(collective, group, bytes, 1);
+    calls.Add(collective, group, bytes / share_count, 1);
   } else {
-    calls.Add(collective, group, bucket, bytes / bucket);
+    calls.Add(collective, group, bucket / share_count, bytes / bucket);
   }
 }
 
+namespace {
+
+// Returns the part of a group with the same parameters that shares their states, if there are
+// `group_count` such parts: neighbours.
+GroupShape ShardsOf(const GroupShape& replicas, int group_count) {
+  return {replicas.participant_count / group_count, replicas.rank_stride};
+}
+
+// Returns the ranks of these parts that have the same shard.
+GroupShape CopiesOf(const GroupShape& replicas, int group_count) {
+  return {group_count, replicas.rank_stride * (replicas.participant_count / group_count)};
+}
+
+}  // namespace
+
 // Gradients are reduced once per step; sharded parameters are gathered for every pass.
-PassCollectives LayerTraffic::DataCollectives(const LayerFootprint& footprint,
-                                              const Strategy& strategy, ShardingLevel level) const {
-  PassCollectives calls;
+DataCollectiveLists LayerTraffic::DataCollectives(const LayerFootprint& footprint,
+                                                  const Strategy& strategy,
+                                                  const Sharding& sharding) const {
+  const ShardingLevel level = sharding.level;
+  DataCollectiveLists calls;
   if (runtime_.shards_tied_ends_as_one && footprint.kind == LayerKind::kHead &&
       footprint.borrowed_parameter_count > 0 && level != ShardingLevel::kNone) {
     return calls;
   }
   const GroupShape replicas = ReplicaGroup(strategy);
+  const int group_count = sharding.degree > 0 ? replicas.participant_count / sharding.degree : 1;
   const int expert = strategy.expert_parallel_degree;
   struct Part {
     int64_t parameter_count;
@@ -73,10 +91,18 @@ PassCollectives LayerTraffic::DataCollectives(const LayerFootprint& footprint,
     const double gradient_bytes = TraitsOf(precision_).has_master_weights()
                                       ? runtime_.gradient_message_bytes
                                       : ElementBytes();
-    AddBuckets(all_reduces ? Collective::kAllReduce : Collective::kReduceScatter, part.group,
-               count * gradient_bytes, in_buckets, calls.backward);
+    const GroupShape shards = ShardsOf(part.group, group_count);
+    if (all_reduces) {
+      AddBuckets(Collective::kAllReduce, part.group, count * gradient_bytes, in_buckets,
+                 calls.backward);
+    } else {
+      AddBuckets(Collective::kReduceScatter, shards, count * gradient_bytes, in_buckets,
+                 calls.backward);
+      AddBuckets(Collective::kAllReduce, CopiesOf(part.group, group_count), count * gradient_bytes,
+                 in_buckets, calls.between_groups, shards.participant_count);
+    }
     if (level == ShardingLevel::kNone) continue;
-    AddBuckets(Collective::kAllGather, part.group, weight_bytes(part), in_buckets, calls.forward);
+    AddBuckets(Collective::kAllGather, shards, weight_bytes(part), in_buckets, calls.forward);
   }
   if (!is_frozen || level != ShardingLevel::kParameters) return calls;
   const Part frozen[] = {
@@ -85,15 +111,17 @@ PassCollectives LayerTraffic::DataCollectives(const LayerFootprint& footprint,
        expert_replicas}};
   for (const Part& part : frozen) {
     if (part.parameter_count == 0 || part.group.participant_count <= 1) continue;
-    calls.forward.Add(Collective::kAllGather, part.group, weight_bytes(part), 1);
+    calls.forward.Add(Collective::kAllGather, ShardsOf(part.group, group_count), weight_bytes(part),
+                      1);
   }
   return calls;
 }
 
-LayerTraffic::Exchange LayerTraffic::DataParallel(const LayerFootprint& footprint,
-                                                  const Strategy& strategy,
-                                                  ShardingLevel level) const {
-  return ExchangeOf(DataCollectives(footprint, strategy, level));
+LayerTraffic::DataExchange LayerTraffic::DataParallel(const LayerFootprint& footprint,
+                                                      const Strategy& strategy,
+                                                      const Sharding& sharding) const {
+  const DataCollectiveLists calls = DataCollectives(footprint, strategy, sharding);
+  return {ExchangeOf(calls), TimeOf(calls.between_groups)};
 }
 
 // Ranks of sequence parallelism see some tokens each, so each has a part of the gradients of what
@@ -122,11 +150,14 @@ CollectiveList LayerTraffic::PartialGradientCollectives(const LayerDefinition& d
   return calls;
 }
 
-void LayerTraffic::AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
-                                   bool has_pipeline, Seconds forward, Seconds backward,
-                                   LayerCost& cost) const {
+void LayerTraffic::AddDataParallel(LayerKind kind, const DataExchange& exchange,
+                                   ShardingLevel level, bool has_pipeline, Seconds forward,
+                                   Seconds backward, LayerCost& cost) const {
   const Seconds gather = exchange.forward;
-  const Seconds reduce = exchange.backward;
+  const Seconds between = exchange.between_groups;
+  // The exchange of each micro-batch if gradients are sharded, and that of the last one.
+  const Seconds reduce_all = exchange.backward + between;
+  const Seconds reduce = runtime_.sums_shards_each_pass ? reduce_all : exchange.backward;
   const bool is_late =
       runtime_.overlaps_only_sharded_states && (has_pipeline || level == ShardingLevel::kNone);
   const bool is_at_end =
@@ -143,23 +174,28 @@ void LayerTraffic::AddDataParallel(LayerKind kind, const Exchange& exchange, Sha
     case ShardingLevel::kNone:
     case ShardingLevel::kOptimizer:
       // Gradients after the last backward pass, parameters before the next forward pass.
-      cost.gradient_sync +=
-          Exposed(backward, reduce, overlaps_reduce) + Exposed(forward, gather, overlaps_gather);
+      cost.gradient_sync += Exposed(backward, reduce_all, overlaps_reduce) +
+                            Exposed(forward, gather, overlaps_gather);
       return;
     case ShardingLevel::kGradients:
       // Gradients are sharded, so every micro-batch scatters its own; parameters are gathered once.
       in_backward = Exposed(backward, reduce, overlaps_scatter);
-      cost.gradient_sync += Exposed(forward, gather, overlaps_gather);
+      cost.gradient_sync += Exposed(forward, gather, overlaps_gather) +
+                            (Exposed(backward, reduce_all, overlaps_scatter) - in_backward);
       break;
     case ShardingLevel::kParameters: {
       // Parameters are gathered once per pass: recomputation uses those gathered for the backward
       // pass. Overlapping collectives share the computation that hides them.
       const bool reads_none = kind == LayerKind::kEmbedding && !runtime_.regathers_embedding;
       const Seconds again = reads_none ? Seconds() : gather;
-      const Seconds hidden =
-          (overlaps_gather ? again : Seconds()) + (overlaps_scatter ? reduce : Seconds());
+      const auto exposed = [&](Seconds reduced) {
+        const Seconds hidden =
+            (overlaps_gather ? again : Seconds()) + (overlaps_scatter ? reduced : Seconds());
+        return Exposed(backward, hidden, /*overlaps=*/true) + (again + reduced - hidden);
+      };
       in_forward = Exposed(forward, gather, overlaps_gather);
-      in_backward = Exposed(backward, hidden, /*overlaps=*/true) + (again + reduce - hidden);
+      in_backward = exposed(reduce);
+      cost.gradient_sync += exposed(reduce_all) - in_backward;
       break;
     }
   }

@@ -16,7 +16,7 @@ LayerCost GroupCosts::CostOfLayer(int definition_index, const Strategy& strategy
                                   int64_t micro_batch_size, int pipeline_parallel_degree) const {
   return LayerPricing(*this, definition_index, strategy, micro_batch_size, pipeline_parallel_degree,
                       PartsOf(strategy.recompute_level))
-      .CostOf(strategy.sharding_level, strategy.recomputation());
+      .CostOf(strategy.sharding(), strategy.recomputation());
 }
 
 GroupCosts::ReshardingTimes GroupCosts::ReshardingTimesOf(int definition_index,
@@ -45,7 +45,7 @@ GroupCosts::ReshardingTimes GroupCosts::ReshardingTimesOf(int definition_index,
 
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "say whether the new field moves samples or tokens");
+static_assert(kStrategyFieldCount == 13, "say whether the new field moves samples or tokens");
 
 // Returns whether each rank holds the same samples and tokens under both strategies. Ulysses gives
 // a rank one piece of a sequence, other kinds one from either end. The context-parallel degree
@@ -168,13 +168,13 @@ Seconds GroupCosts::MessageTime(int definition_index, const Strategy& from, int 
 }
 
 Seconds GroupCosts::OptimizerTime(int64_t parameter_count, ShardingLevel level,
-                                  int replica_count) const {
+                                  int shard_count) const {
   const auto count = static_cast<double>(parameter_count);
   if (optimizer_time_.has_value()) {
-    return optimizer_time_->At(level == ShardingLevel::kNone ? count : count / replica_count);
+    return optimizer_time_->At(level == ShardingLevel::kNone ? count : count / shard_count);
   }
   if (!device_.has_value()) return Seconds();
-  return OptimizerStepTime(count, level, replica_count, precision_, optimizer_, runtime_, *device_,
+  return OptimizerStepTime(count, level, shard_count, precision_, optimizer_, runtime_, *device_,
                            coefficients_);
 }
 
@@ -187,13 +187,12 @@ Seconds GroupCosts::QuantisationTime(const LayerFootprint& footprint, ShardingLe
   }
   const bool quantises_shard = level != ShardingLevel::kNone && quantisation->gathers_weights &&
                                HasQuantisedParameters(precision_, runtime_);
-  const int replicas = strategy.data_parallel_degree * strategy.context_parallel_degree;
   const auto own = [quantises_shard](int64_t count, int ranks) {
     return static_cast<double>(count) / (quantises_shard ? ranks : 1);
   };
   const double elements =
-      own(footprint.quantised_parameter_count, replicas) +
-      own(footprint.quantised_expert_parameter_count, strategy.expert_replica_count());
+      own(footprint.quantised_parameter_count, strategy.shard_count()) +
+      own(footprint.quantised_expert_parameter_count, strategy.expert_shard_count());
   const double bytes =
       elements * (static_cast<double>(quantisation->read_count * BytesPerElement(precision_)) +
                   QuantisedCopyCount(precision_, &*device_) * quantisation->operand_bytes);
@@ -209,21 +208,21 @@ Seconds GroupCosts::PartCopyTime(const LayerDefinition& definition, const LayerF
     return Seconds();
   }
   // Parameters that no other rank has a part of are not gathered, nor are frozen ones.
-  const auto copies = [](int tensor_count, int64_t parameter_count, int replica_count) {
-    return parameter_count > 0 && replica_count > 1 ? tensor_count * replica_count : 0;
+  const auto copies = [](int tensor_count, int64_t parameter_count, int shard_count) {
+    return parameter_count > 0 && shard_count > 1 ? tensor_count * shard_count : 0;
   };
   const int of_experts = ExpertTensorCount(definition);
   const int count =
       copies(ParameterTensorCount(definition) - of_experts, footprint.parameter_count,
-             strategy.data_parallel_degree * strategy.context_parallel_degree) +
-      copies(of_experts, footprint.expert_parameter_count, strategy.expert_replica_count());
+             strategy.shard_count()) +
+      copies(of_experts, footprint.expert_parameter_count, strategy.expert_shard_count());
   return Seconds::Of(count * coefficients_[Coefficient::kLaunchInterval]);
 }
 
-Seconds GroupCosts::ShardedGradientTime(int64_t parameter_count, int replica_count) const {
+Seconds GroupCosts::ShardedGradientTime(int64_t parameter_count, int shard_count) const {
   if (!optimizer_time_.has_value()) return Seconds();
-  return OptimizerTime(parameter_count, ShardingLevel::kNone, replica_count) *
-         ShardedGradientShare(precision_, optimizer_, replica_count);
+  return OptimizerTime(parameter_count, ShardingLevel::kNone, shard_count) *
+         ShardedGradientShare(precision_, optimizer_, shard_count);
 }
 
 LayerMemory GroupCosts::MemoryOf(const LayerFootprint& footprint, const Strategy& strategy,

@@ -119,9 +119,9 @@ class GroupCosts {
   // The runtime whose rules decide how memory is kept and what overlaps.
   const RuntimeTraits& runtime() const { return runtime_; }
 
-  // Returns the time of the optimizer's step over the parameters of a layer that `replica_count`
-  // ranks have in common; 0 if it was not measured and the device is unknown.
-  Seconds OptimizerTime(int64_t parameter_count, ShardingLevel level, int replica_count) const;
+  // Returns the time of the optimizer's step over the parameters of a layer whose states
+  // `shard_count` ranks share; 0 if it was not measured and the device is unknown.
+  Seconds OptimizerTime(int64_t parameter_count, ShardingLevel level, int shard_count) const;
   // Returns the time to quantise the weights of a layer once a step: those of its shard, if ranks
   // gather quantised weights. 0 if the precision quantises none, they are frozen or the device is
   // unknown.
@@ -134,7 +134,7 @@ class GroupCosts {
                        ShardingLevel level, const Strategy& strategy) const;
   // Returns the time by which a backward pass is longer because it updates its shard of the
   // gradients over `parameter_count` parameters; 0 if the optimizer was not measured.
-  Seconds ShardedGradientTime(int64_t parameter_count, int replica_count) const;
+  Seconds ShardedGradientTime(int64_t parameter_count, int shard_count) const;
   // Returns the memory of a layer with `footprint` under `strategy`, without its message. `samples`
   // are those of a micro-batch on one rank.
   LayerMemory MemoryOf(const LayerFootprint& footprint, const Strategy& strategy,

@@ -60,6 +60,13 @@ struct PassCollectives {
   CollectiveList backward;
 };
 
+// The collectives of data parallelism.
+struct DataCollectiveLists : PassCollectives {
+  // The sum of each rank's shard of all gradients over the groups of ranks that share states, once,
+  // behind `backward`. Empty if there is one group.
+  CollectiveList between_groups;
+};
+
 }  // namespace parplan
 
 #endif  // PARPLAN_PLANNER_COST_LAYER_COLLECTIVES_H_

@@ -182,13 +182,14 @@ LayerFootprint FootprintOf(const LayerDefinition& definition, Precision precisio
 LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, Optimizer optimizer,
                           const RuntimeTraits& traits, const Strategy& strategy, double samples,
                           int quantised_copy_count) {
-  const int64_t replicas =
-      int64_t{strategy.data_parallel_degree} * strategy.context_parallel_degree;
-  const StateBytes dense = StatesOf(footprint.parameter_count, replicas, precision, optimizer,
-                                    traits, strategy.sharding_level);
-  // Ranks that hold the same experts.
+  const int64_t replicas = strategy.replica_count();
+  const int64_t shards = strategy.shard_count();
+  const StateBytes dense = StatesOf(footprint.parameter_count, shards, precision, optimizer, traits,
+                                    strategy.sharding_level);
+  // Ranks that hold the same experts, and those that share their states.
   const int64_t expert_replicas = std::max(1, strategy.expert_replica_count());
-  const StateBytes experts = StatesOf(footprint.expert_parameter_count, expert_replicas, precision,
+  const int64_t expert_shards = std::max(1, strategy.expert_shard_count());
+  const StateBytes experts = StatesOf(footprint.expert_parameter_count, expert_shards, precision,
                                       optimizer, traits, strategy.sharding_level);
   const int64_t count = footprint.parameter_count + footprint.expert_parameter_count;
   const int64_t element = BytesPerElement(precision);
@@ -196,8 +197,8 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
 
   LayerMemory memory;
   const bool shards_parameters = strategy.sharding_level == ShardingLevel::kParameters;
-  const int64_t frozen_shard = CeilDiv(footprint.frozen_parameter_count, replicas) +
-                               CeilDiv(footprint.frozen_expert_parameter_count, expert_replicas);
+  const int64_t frozen_shard = CeilDiv(footprint.frozen_parameter_count, shards) +
+                               CeilDiv(footprint.frozen_expert_parameter_count, expert_shards);
   const int64_t frozen = shards_parameters ? frozen_shard
                                            : footprint.frozen_parameter_count +
                                                  footprint.frozen_expert_parameter_count;
@@ -206,9 +207,9 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   memory.optimizer_states = Bytes::Of(dense.optimizer_states + experts.optimizer_states);
   memory.master_parameters = Bytes::Of(dense.master_parameters + experts.master_parameters);
   memory.step = Bytes::Of(dense.step + experts.step);
-  AddQuantisedWeights(footprint.quantised_parameter_count, replicas, precision,
-                      quantised_copy_count, traits, strategy.sharding_level, &memory);
-  AddQuantisedWeights(footprint.quantised_expert_parameter_count, expert_replicas, precision,
+  AddQuantisedWeights(footprint.quantised_parameter_count, shards, precision, quantised_copy_count,
+                      traits, strategy.sharding_level, &memory);
+  AddQuantisedWeights(footprint.quantised_expert_parameter_count, expert_shards, precision,
                       quantised_copy_count, traits, strategy.sharding_level, &memory);
   // Parameters that more than one rank holds.
   const int64_t shared_count = (replicas > 1 ? footprint.parameter_count : 0) +
@@ -262,7 +263,10 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   // A head also uses the table of the embedding.
   const int64_t borrowed_count =
       traits.gathers_tables_late && replicas > 1 ? footprint.borrowed_parameter_count : 0;
-  const int64_t used_count = shared_count + borrowed_count;
+  // Experts that one rank of each group has alone are never gathered or scattered.
+  const int64_t whole_experts =
+      expert_replicas > 1 && expert_shards == 1 ? footprint.expert_parameter_count : 0;
+  const int64_t used_count = shared_count - whole_experts + borrowed_count;
   Bytes gradient;
   if (AtLeast(strategy.sharding_level, ShardingLevel::kGradients)) {
     // The whole gradient of the layer before it is scattered.
@@ -278,9 +282,8 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
     memory.gathered += gradient;
   }
   if (strategy.sharding_level == ShardingLevel::kParameters && replicas > 1) {
-    // Experts that no other rank has are whole all the time.
-    const int64_t frozen_experts =
-        expert_replicas > 1 ? footprint.frozen_expert_parameter_count : 0;
+    // Experts that no other rank of the group has are whole all the time.
+    const int64_t frozen_experts = expert_shards > 1 ? footprint.frozen_expert_parameter_count : 0;
     const Bytes whole =
         Bytes::Of(element * (used_count + footprint.frozen_parameter_count + frozen_experts));
     if (is_table && !traits.gathers_tables_late) {
@@ -303,8 +306,8 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
       return Bytes::Of(element * CeilDiv(own, ranks));
     };
     memory.gathered_all_time = memory.parameters;
-    memory.parameters = shard(footprint.parameter_count, replicas) +
-                        shard(footprint.expert_parameter_count, expert_replicas) +
+    memory.parameters = shard(footprint.parameter_count, shards) +
+                        shard(footprint.expert_parameter_count, expert_shards) +
                         Bytes::Of(element * frozen_shard);
   }
   if (traits.gathers_logits) {

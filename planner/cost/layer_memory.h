@@ -112,8 +112,9 @@ struct LayerMemory {
 
 // Returns everything but `message`. `samples` is the micro-batch of one rank, and may be a
 // fraction. Layers that are no transformer layers recompute nothing, whatever the strategy says.
-// Data- and context-parallel ranks share sharded states; those of an expert are fewer by the
-// expert-parallel degree. `quantised_copy_count` is that of a quantised tensor
+// Data- and context-parallel ranks share sharded states, or groups of them
+// (`Strategy::sharding_degree`); those of an expert are fewer by the expert-parallel degree.
+// `quantised_copy_count` is that of a quantised tensor
 // (`QuantisedCopyCount`).
 LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, Optimizer optimizer,
                           const RuntimeTraits& traits, const Strategy& strategy, double samples,

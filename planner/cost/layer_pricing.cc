@@ -44,6 +44,7 @@ void LayerPricing::UseRankOrder(RankOrder order) {
   if (strategy_.rank_order == order) return;
   strategy_.rank_order = order;
   data_ = {};
+  hybrid_data_.clear();
   timed_ = {};
   timed_modules_.clear();
   PriceExchanges();
@@ -116,26 +117,38 @@ const LayerPricing::Timed& LayerPricing::TimeOf(const Recomputation& recomputati
   return timed;
 }
 
-const LayerPricing::Exchange& LayerPricing::DataParallelOf(ShardingLevel sharding) {
+const LayerPricing::DataExchange& LayerPricing::DataParallelOf(Sharding sharding) {
   // Sharded gradients are scattered in the same way whether parameters are sharded or not.
   // Frozen parameters are gathered only if they are sharded.
-  const ShardingLevel alike =
-      footprint().is_frozen() ? sharding : std::min(sharding, ShardingLevel::kGradients);
-  std::optional<Exchange>& known = data_[static_cast<int>(alike) - 1];
-  if (!known.has_value()) known = costs_.traffic().DataParallel(footprint(), strategy_, alike);
+  if (!footprint().is_frozen()) {
+    sharding.level = std::min(sharding.level, ShardingLevel::kGradients);
+  }
+  if (sharding.degree > 0) {
+    for (const auto& [known, exchange] : hybrid_data_) {
+      if (known == sharding) return exchange;
+    }
+    hybrid_data_.emplace_back(sharding,
+                              costs_.traffic().DataParallel(footprint(), strategy_, sharding));
+    return hybrid_data_.back().second;
+  }
+  std::optional<DataExchange>& known = data_[static_cast<int>(sharding.level) - 1];
+  if (!known.has_value()) known = costs_.traffic().DataParallel(footprint(), strategy_, sharding);
   return *known;
 }
 
-LayerCost LayerPricing::CostOf(ShardingLevel sharding, const Recomputation& recomputation) {
+LayerCost LayerPricing::CostOf(const Sharding& sharding, const Recomputation& recomputation) {
   const Timed& timed = TimeOf(recomputation);
   const LayerFootprint& footprint = this->footprint();
   const LayerTraffic& traffic = costs_.traffic();
+  Strategy strategy = strategy_;
+  strategy.set_sharding(sharding);
+  strategy.set_recomputation(recomputation);
   LayerCost cost;
   cost.forward = timed.forward;
   cost.backward = timed.backward;
   cost.backward_weights = timed.backward_weights;
   cost.time = timed.items;
-  traffic.AddDataParallel(layer_.definition().kind, DataParallelOf(sharding), sharding,
+  traffic.AddDataParallel(layer_.definition().kind, DataParallelOf(sharding), sharding.level,
                           pipeline_parallel_degree_ > 1, timed.busy_forward, timed.busy_backward,
                           cost);
   if (pipeline_parallel_degree_ > 1 && traffic.SharesTable(layer_.definition())) {
@@ -143,23 +156,20 @@ LayerCost LayerPricing::CostOf(ShardingLevel sharding, const Recomputation& reco
   }
   cost.gradient_sync +=
       traffic.TimeOf(traffic.PartialGradientCollectives(layer_.definition(), strategy_));
-  const int replicas = strategy_.data_parallel_degree * strategy_.context_parallel_degree;
-  cost.optimizer_step =
-      costs_.OptimizerTime(footprint.parameter_count, sharding, replicas) +
-      costs_.OptimizerTime(footprint.expert_parameter_count, sharding,
-                           strategy_.expert_replica_count()) +
-      costs_.QuantisationTime(footprint, sharding, strategy_) +
-      std::max(Seconds(), costs_.PartCopyTime(layer_.definition(), footprint, sharding, strategy_) -
-                              DataParallelOf(sharding).forward);
-  if (sharding >= ShardingLevel::kGradients && replicas > 1) {
+  const int shards = strategy.shard_count();
+  cost.optimizer_step = costs_.OptimizerTime(footprint.parameter_count, sharding.level, shards) +
+                        costs_.OptimizerTime(footprint.expert_parameter_count, sharding.level,
+                                             strategy.expert_shard_count()) +
+                        costs_.QuantisationTime(footprint, sharding.level, strategy) +
+                        std::max(Seconds(), costs_.PartCopyTime(layer_.definition(), footprint,
+                                                                sharding.level, strategy) -
+                                                DataParallelOf(sharding).forward);
+  if (sharding.level >= ShardingLevel::kGradients && shards > 1) {
     const Seconds work = costs_.ShardedGradientTime(
-        footprint.parameter_count + footprint.expert_parameter_count, replicas);
+        footprint.parameter_count + footprint.expert_parameter_count, shards);
     cost.backward += work;
     cost.time[TimeItemKind::kShardedDataParallel] += work;
   }
-  Strategy strategy = strategy_;
-  strategy.sharding_level = sharding;
-  strategy.set_recomputation(recomputation);
   cost.memory = costs_.MemoryOf(footprint, strategy, samples_);
   cost.memory.message = message_;
   return cost;

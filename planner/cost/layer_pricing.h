@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "planner/cost/group_costs.h"
@@ -18,7 +19,7 @@
 namespace parplan {
 
 // Prices one layer definition on one node group under all strategies that differ from a given one
-// only in sharding level, recompute level and rank order, so that the work they share is done once.
+// only in sharding, recompute level and rank order, so that the work they share is done once.
 // Each cost equals that of `GroupCosts::CostOfLayer` to the last bit and takes about a tenth of its
 // time.
 //
@@ -45,7 +46,7 @@ class LayerPricing {
   const LayerFootprint& footprint();
   // Returns the cost with this sharding and recomputation. The latter has no effect on layers that
   // are no transformer layers.
-  LayerCost CostOf(ShardingLevel sharding, const Recomputation& recomputation);
+  LayerCost CostOf(const Sharding& sharding, const Recomputation& recomputation);
 
   // Times of one micro-batch without sharding or recomputation: computation, waiting for the host,
   // and all traffic that nothing hides but that of data parallelism.
@@ -59,6 +60,7 @@ class LayerPricing {
 
  private:
   using Exchange = LayerTraffic::Exchange;
+  using DataExchange = LayerTraffic::DataExchange;
   // Times of both passes with all traffic but that of data parallelism.
   struct Timed {
     Seconds forward;
@@ -72,7 +74,8 @@ class LayerPricing {
 
   void PriceExchanges();
   const Timed& TimeOf(const Recomputation& recomputation);
-  const Exchange& DataParallelOf(ShardingLevel sharding);
+  // Returns the exchange of a sharding; valid until another sharding is asked for.
+  const DataExchange& DataParallelOf(Sharding sharding);
 
   const GroupCosts& costs_;
   const LayerSource& layer_;
@@ -86,8 +89,9 @@ class LayerPricing {
   Exchange tensor_;
   Exchange context_;
   Exchange expert_;
-  // [sharding level], empty until needed.
-  std::array<std::optional<Exchange>, 4> data_;
+  // [sharding level] of shardings without a degree, empty until needed; and those with one.
+  std::array<std::optional<DataExchange>, 4> data_;
+  std::vector<std::pair<Sharding, DataExchange>> hybrid_data_;
   // [recompute level] but for `kModules`, empty until needed.
   std::array<std::optional<Timed>, 3> timed_;
   // [set of modules], empty until needed.

@@ -16,7 +16,7 @@ namespace parplan {
 namespace {
 
 // The part of a strategy on which one rank's kernels depend, apart from its number of samples.
-static_assert(kStrategyFieldCount == 12, "say whether the new field changes kernels");
+static_assert(kStrategyFieldCount == 13, "say whether the new field changes kernels");
 
 LayerShape LayerShapeOf(const Strategy& strategy) {
   return {.tensor_parallel_degree = strategy.tensor_parallel_degree,

@@ -33,6 +33,10 @@ class LayerTraffic {
     // The part of `forward` that full recomputation repeats.
     Seconds repeated;
   };
+  // The same of `DataCollectiveLists`.
+  struct DataExchange : Exchange {
+    Seconds between_groups;
+  };
 
   // Without collectives; to be assigned to.
   LayerTraffic() = default;
@@ -53,12 +57,13 @@ class LayerTraffic {
   // runtime overlaps the two.
   Exchange ExpertParallel(const LayerDefinition& definition, const Strategy& strategy,
                           double samples, const LayerPasses& passes) const;
-  // Returns the times to gather all parameters (forward) and to reduce all gradients (backward),
-  // before any of it is hidden.
-  Exchange DataParallel(const LayerFootprint& footprint, const Strategy& strategy,
-                        ShardingLevel level) const;
+  // Returns the times to gather all parameters (forward) and to reduce all gradients (backward and
+  // `between_groups`), before any of it is hidden. The sharding of `strategy` itself is ignored,
+  // here and below.
+  DataExchange DataParallel(const LayerFootprint& footprint, const Strategy& strategy,
+                            const Sharding& sharding) const;
   // Adds the part of `exchange` that the computations `forward` and `backward` do not hide.
-  void AddDataParallel(LayerKind kind, const Exchange& exchange, ShardingLevel level,
+  void AddDataParallel(LayerKind kind, const DataExchange& exchange, ShardingLevel level,
                        bool has_pipeline, Seconds forward, Seconds backward, LayerCost& cost) const;
 
   // Return the collectives that these methods price, before any of it is hidden.
@@ -68,8 +73,8 @@ class LayerTraffic {
                                      double samples) const;
   PassCollectives ExpertCollectives(const LayerDefinition& definition, const Strategy& strategy,
                                     double samples) const;
-  PassCollectives DataCollectives(const LayerFootprint& footprint, const Strategy& strategy,
-                                  ShardingLevel level) const;
+  DataCollectiveLists DataCollectives(const LayerFootprint& footprint, const Strategy& strategy,
+                                      const Sharding& sharding) const;
   // Lists the sum, once a step, of the gradients that each tensor-parallel rank has a part of; none
   // for runtimes that do not price it.
   CollectiveList PartialGradientCollectives(const LayerDefinition& definition,
@@ -122,10 +127,10 @@ class LayerTraffic {
   PassCollectives GatherCollectives(const LayerDefinition& definition, const Strategy& strategy,
                                     double samples) const;
   Exchange ExchangeOf(const PassCollectives& calls) const;
-  // Appends a collective over `bytes` of gradients or parameters, in buckets of the runtime's size
-  // or in one message.
+  // Appends a collective over one of `share_count` shares of `bytes` of gradients or parameters,
+  // all of which are in buckets of the runtime's size or in one message.
   void AddBuckets(Collective collective, const GroupShape& group, double bytes, bool in_buckets,
-                  CollectiveList& calls) const;
+                  CollectiveList& calls, int share_count = 1) const;
   // Returns the time that `communication` adds to `compute`; all of it unless they overlap.
   Seconds Exposed(Seconds compute, Seconds communication, bool overlaps) const;
   // Returns the bytes of an activation that sequence parallelism gathers, over those in memory:

@@ -170,7 +170,8 @@ int CommunicatorCount(const Strategy& strategy, int pipeline_parallel_degree,
   // That of an expert's ranks, and that of the ranks with the same experts.
   if (strategy.expert_tensor_parallel_degree > 1) ++count;
   if (strategy.expert_tensor_parallel_degree > 0) ++count;
-  if (pipeline) count += 3;  // its own, and one with each neighbour
+  if (strategy.sharding_degree > 0) ++count;  // those within a group and between groups for one
+  if (pipeline) count += 3;                   // its own, and one with each neighbour
   if (pipeline || tensor) ++count;
   if (has_tied_table_elsewhere && pipeline) ++count;
   return count;

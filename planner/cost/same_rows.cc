@@ -5,7 +5,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "say whether the new field moves samples or tokens");
+static_assert(kStrategyFieldCount == 13, "say whether the new field moves samples or tokens");
 
 // Returns the number of tensor-parallel ranks that share the tokens of a context-parallel rank.
 int TensorShares(const Strategy& strategy) {

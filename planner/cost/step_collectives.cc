@@ -141,11 +141,14 @@ class StepLister {
     }
     const LayerFootprint footprint = source.Footprint(held, plan_.pipeline_parallel_degree());
     const ShardingLevel sharding = strategy.sharding_level;
-    const PassCollectives data = traffic.DataCollectives(footprint, strategy, sharding);
+    const DataCollectiveLists data =
+        traffic.DataCollectives(footprint, strategy, strategy.sharding());
     // Gradients are reduced once a step, or by each micro-batch if they are sharded; parameters are
     // gathered once a step, or for each pass if they are.
     const bool is_each = sharding >= ShardingLevel::kGradients;
     Add(CollectivePurpose::kGradient, stage, data.backward, is_each ? passes : layers);
+    Add(CollectivePurpose::kGradient, stage, data.between_groups,
+        is_each && costs_.runtime().sums_shards_each_pass ? passes : layers);
     double gathers = layers;
     if (sharding == ShardingLevel::kParameters) {
       const bool reads_none =

@@ -8,7 +8,7 @@
 
 namespace parplan {
 
-static_assert(kStrategyFieldCount == 12, "say whether the new field divides tensors");
+static_assert(kStrategyFieldCount == 13, "say whether the new field divides tensors");
 
 using enum TensorLifetime;
 

@@ -125,6 +125,9 @@ RuntimeTraits Fsdp() {
   traits.loss_bytes_per_logit = 10;
   traits.pad_vocabulary = false;
   traits.keep_16_bit_parameters = false;
+  // `foreach_reduce` of PyTorch sums between replicas unless the trainer asks otherwise, by
+  // `set_requires_all_reduce`.
+  traits.sums_shards_each_pass = true;
   return traits;
 }
 
@@ -225,6 +228,8 @@ RuntimeTraits DeepSpeed() {
   traits.widens_gradients_in_step = true;
   traits.flatten_gradient_buckets = true;
   traits.overlaps_only_sharded_states = true;
+  // MiCS (`runtime/zero/mics.py`) sums between groups at the boundary of accumulation.
+  traits.sums_shards_each_pass = false;
   traits.gathers_parameters_in_step = true;
   // Its hooks fetch and release the parameters of each module.
   traits.gathers_tables_late = true;
@@ -249,6 +254,8 @@ RuntimeTraits Torch() {
   traits.gradient_message_bytes = 4;
   traits.widens_ring_gradients = true;
   traits.sums_whole_gradients_at_end = true;
+  // It calls `set_requires_all_reduce` (clients/python/parplan/torch/data_parallel.py).
+  traits.sums_shards_each_pass = false;
   traits.keeps_gathered_inputs = true;
   traits.repeats_last_sum = false;
   traits.gathers_logits = true;

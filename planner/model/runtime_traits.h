@@ -127,6 +127,10 @@ struct RuntimeTraits {
   // Overrides `overlap_gradient_sync` for sharded gradients: they are exchanged at the end of each
   // layer's backward pass, without overlap.
   bool scatters_gradients_in_line = false;
+  // If groups of ranks share gradients (`Strategy::sharding_degree`), each micro-batch sums its own
+  // between the groups. Otherwise the last one of a step sums those of all of them (MiCS, "2-hop
+  // gradient synchronization").
+  bool sums_shards_each_pass = false;
   // Gradients of keys and values are summed, and sent, in 32 bits while they go round a ring.
   // Otherwise they have the type of activations.
   bool widens_ring_gradients = false;

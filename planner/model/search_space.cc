@@ -26,7 +26,7 @@ constexpr std::array<absl::string_view, kSearchDimensionCount> kNames = {
     "ulysses",         "context",       "recompute-selective",
     "recompute-full",  "gpipe",         "interleaved",
     "recompute-block", "group-size",    "recompute-modules",
-    "expert-tensor",   "zero-bubble"};
+    "expert-tensor",   "zero-bubble",   "hybrid-sharding"};
 
 std::optional<SearchDimension> FindDimension(absl::string_view name) {
   for (int i = 0; i < kSearchDimensionCount; ++i) {
@@ -98,13 +98,17 @@ bool SplitsAsAllowed(const TargetLimits& limits, const Strategy& strategy, bool 
 
 absl::Span<const TargetLimits> KnownTargets() {
   static const std::array<TargetLimits, 7> targets = {{
-      // Its executor adds up whole gradients of a table that two stages hold, and keeps no messages
-      // that came before their turn. It computes both kinds of gradients in one backward pass.
+      // Its executor adds up whole gradients of a table that two stages hold, keeps no messages
+      // from before their turn, has one group of ranks for the states of a layer, and computes both
+      // kinds of gradients in one backward pass.
       {.target = Target::kParplan,
        .name = "parplan",
        .runtime_id = "parplan",
-       .dimensions =
-           DimensionSet::All().Without(kGroupSize).Without(kModuleRecompute).Without(kZeroBubble),
+       .dimensions = DimensionSet::All()
+                         .Without(kGroupSize)
+                         .Without(kModuleRecompute)
+                         .Without(kZeroBubble)
+                         .Without(kHybridSharding),
        .most_tied_sharding_in_pipeline = ShardingLevel::kNone},
       // Megatron Core: one strategy for all layers in any layout of stages. Its distributed
       // optimizer shards optimizer states; gradients and parameters are sharded by Megatron-FSDP,
@@ -127,13 +131,15 @@ absl::Span<const TargetLimits> KnownTargets() {
                          .With(kBlockRecompute)
                          .With(kGroupSize)
                          .With(kModuleRecompute)
-                         .With(kExpertTensor),
+                         .With(kExpertTensor)
+                         .With(kHybridSharding),
        .most_sharding_in_pipeline = ShardingLevel::kOptimizer,
        .most_tied_sharding_in_pipeline = ShardingLevel::kOptimizer,
        .context_in_two_parts = true,
        .sharding_needs_sequence_parallel = true,
        .experts_need_sequence_parallel = true,
-       .one_expert_degree = true},
+       .one_expert_degree = true,
+       .most_hybrid_sharding = ShardingLevel::kOptimizer},
       // DeepSpeed 0.19 (docs/exports.md has the source of each limit): its pipeline engine knows
       // neither AutoTP nor Ulysses nor AutoEP, and shards optimizer states, in bf16 always; the
       // first two make groups of two axes; AutoEP keeps experts whole.
@@ -195,7 +201,8 @@ absl::Span<const TargetLimits> KnownTargets() {
                          .With(kParameterSharding)
                          .With(kContext)
                          .With(kFullRecompute)
-                         .With(kInterleaved),
+                         .With(kInterleaved)
+                         .With(kHybridSharding),
        .most_sharding_in_pipeline = ShardingLevel::kOptimizer,
        .most_tied_sharding_in_pipeline = ShardingLevel::kNone,
        .context_in_two_parts = true,
@@ -206,6 +213,7 @@ absl::Span<const TargetLimits> KnownTargets() {
        .one_stage_with_tied_table = true,
        .most_virtual_stages = 3,
        .equal_token_shares = true,
+       .shares_states_beside_context = true,
        .context_kind = ContextKind::kAllGather},
       // Plain PyTorch 2.6 to 2.15 by fsdp2.json (docs/exports.md): layer by layer, no messages
       // between the ranks of experts, and a table of two stages is added up as a whole.
@@ -287,6 +295,13 @@ bool SharesAsAllowed(const TargetLimits& limits, const LayerDefinition& layer,
   const int parts = limits.context_in_two_parts && context > 1 ? 2 * context : context;
   return !limits.equal_token_shares || !strategy.sequence_parallel ||
          layer.sequence_length % (int64_t{parts} * tensor) == 0;
+}
+
+bool AllowsHybridSharding(const TargetLimits& limits, const Strategy& strategy) {
+  if (strategy.sharding_degree == 0) return true;
+  if (strategy.sharding_level > limits.most_hybrid_sharding) return false;
+  return !limits.shares_states_beside_context ||
+         strategy.sharding_degree % strategy.context_parallel_degree == 0;
 }
 
 bool AllowsPipeline(const TargetLimits& limits, const ModelSpec& model) {

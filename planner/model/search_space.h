@@ -46,8 +46,10 @@ enum class SearchDimension {
                         // [split alike]
   kZeroBubble,          // `zero-bubble`: also the schedule ZB-H1, whose backward passes have two
                         // parts [1F1B]
+  kHybridSharding,      // `hybrid-sharding`: states shared by groups of the ranks with the same
+                        // parameters [by all of them]
 };
-inline constexpr int kSearchDimensionCount = 20;
+inline constexpr int kSearchDimensionCount = 21;
 
 // Returns the name in quotes above.
 absl::string_view SearchDimensionName(SearchDimension dimension);
@@ -185,6 +187,10 @@ struct TargetLimits {
   bool ends_alike = false;
   // Each stage holds a transformer layer.
   bool transformer_in_each_stage = false;
+  // Highest sharding level of states that groups of ranks share (`Strategy::sharding_degree`).
+  ShardingLevel most_hybrid_sharding = ShardingLevel::kParameters;
+  // Context-parallel ranks are within one such group.
+  bool shares_states_beside_context = false;
   // The kind of context parallelism that `context` adds: `kRing` or `kAllGather`.
   ContextKind context_kind = ContextKind::kRing;
 };
@@ -203,6 +209,10 @@ bool AllowsCombination(const TargetLimits& limits, const Strategy& strategy, boo
 // allow `strategy` for `layer`. Its sharding and recomputation do not count.
 bool SharesAsAllowed(const TargetLimits& limits, const LayerDefinition& layer,
                      const Strategy& strategy);
+
+// Returns whether `most_hybrid_sharding` and `shares_states_beside_context` allow the sharding of
+// `strategy`.
+bool AllowsHybridSharding(const TargetLimits& limits, const Strategy& strategy);
 
 // Returns whether plans of the model may have several stages, as far as
 // `one_stage_with_tied_table` is concerned.

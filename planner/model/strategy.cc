@@ -5,7 +5,7 @@
 
 namespace parplan {
 
-static_assert(kStrategyFieldCount == 12, "say whether the notation shows the new field");
+static_assert(kStrategyFieldCount == 13, "say whether the notation shows the new field");
 
 absl::string_view ContextKindName(ContextKind kind) {
   switch (kind) {
@@ -57,6 +57,7 @@ std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strat
   if (strategy.expert_tensor_parallel_degree > 0) {
     absl::StrAppend(&text, "-etp", strategy.expert_tensor_parallel_degree);
   }
+  if (strategy.sharding_degree > 0) absl::StrAppend(&text, "-hs", strategy.sharding_degree);
   return text;
 }
 

@@ -49,6 +49,19 @@ struct Recomputation {
   friend bool operator==(const Recomputation&, const Recomputation&) = default;
 };
 
+// A level, and the ranks that share the states (`Strategy::sharding_degree`); 0 for `kNone`.
+struct Sharding {
+  ShardingLevel level = ShardingLevel::kNone;
+  int degree = 0;
+
+  Sharding() = default;
+  // All ranks with the same parameters share them.
+  Sharding(ShardingLevel one) : level(one) {}  // NOLINT(google-explicit-constructor)
+  Sharding(ShardingLevel one, int ranks) : level(one), degree(ranks) {}
+
+  friend auto operator<=>(const Sharding&, const Sharding&) = default;
+};
+
 // The way in which ranks that share the tokens of a sample attend to each other's tokens.
 enum class ContextKind {
   // Keys and values go round from rank to rank (ring attention).
@@ -103,6 +116,13 @@ struct Strategy {
   // such groups (Megatron-LM's `a2a+p2p`): with `kRing` a divisor of context_parallel_degree below
   // it, else 1. No planner searches above 1.
   int context_exchange_degree = 1;
+  // Number of data- and context-parallel ranks that share the states where it is not all of them,
+  // which 0 stands for ("hybrid sharding": HSDP of PyTorch, MiCS, Megatron-LM's
+  // `--num-distributed-optimizer-instances`). These ranks are neighbours among those with the same
+  // parameters, so that a group stays inside a node where it can; each group has all states once.
+  // Only with a sharding level; divides data_parallel_degree * context_parallel_degree, and is
+  // above 1 and below it. Ranks that share experts are within one group.
+  int sharding_degree = 0;
 
   // Returns the number of context-parallel ranks that share the heads of a rank.
   int head_exchange_degree() const {
@@ -122,6 +142,28 @@ struct Strategy {
   // Returns the number of ranks of the stage that have the same part of the same experts.
   int expert_replica_count() const {
     return rank_count() / (expert_tensor_degree() * expert_parallel_degree);
+  }
+  // Returns the number of ranks with the same parameters: the product of the data- and
+  // context-parallel degrees.
+  int replica_count() const { return data_parallel_degree * context_parallel_degree; }
+  // Returns the number of those that share the states, if any do.
+  int shard_count() const { return sharding_degree > 0 ? sharding_degree : replica_count(); }
+  // Returns the number of groups of such ranks: the copies of the states. 1 but for hybrid
+  // sharding.
+  int shard_group_count() const { return replica_count() / shard_count(); }
+  // Returns the number of ranks that share the states of the same part of the same experts.
+  int expert_shard_count() const { return expert_replica_count() / shard_group_count(); }
+  // Returns whether the ranks that share experts are within one group that shares states.
+  bool has_experts_in_groups() const {
+    return tensor_parallel_degree * shard_count() %
+               (expert_tensor_degree() * expert_parallel_degree) ==
+           0;
+  }
+  // Returns and sets level and degree together.
+  Sharding sharding() const { return {sharding_level, sharding_degree}; }
+  void set_sharding(const Sharding& sharding) {
+    sharding_level = sharding.level;
+    sharding_degree = sharding.degree;
   }
   // Returns and sets level and modules together.
   Recomputation recomputation() const {
@@ -164,10 +206,10 @@ struct Strategy {
 // `-s:layernorm+mlp` if those of the modules named). `-cp2` is context-parallel degree 2 with
 // rings, `-sp2` with all-to-alls, `-sp2-cp4` a ring of four pairs that exchange by all-to-alls,
 // `-ag2` with keys and values gathered, `-ep2` expert-parallel degree 2; each is printed if above
-// 1; `-etp1` expert-tensor-parallel degree 1, if it is not the tensor-parallel degree. The star is
-// printed only if both degrees are above 1, behind the degree whose ranks are neighbours (`2-4-2f*`
-// if those of data parallelism are). Sharding of optimizer states alone prints `z1`, and of
-// gradients too `z2`, instead of `f`.
+// 1; `-etp1` expert-tensor-parallel degree 1, if it is not the tensor-parallel degree; `-hs4`
+// states shared by groups of 4 ranks instead of all. The star is printed only if both degrees are
+// above 1, behind the degree whose ranks are neighbours (`2-4-2f*` if those of data parallelism
+// are). Sharding of optimizer states alone prints `z1`, and of gradients too `z2`, instead of `f`.
 std::string StrategyNotation(int pipeline_parallel_degree, const Strategy& strategy);
 
 }  // namespace parplan

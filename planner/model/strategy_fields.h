@@ -1,6 +1,6 @@
 // The number of fields of `Strategy`, for code that reads only some of them.
 //
-//   static_assert(kStrategyFieldCount == 12, "say whether the new field changes the layout");
+//   static_assert(kStrategyFieldCount == 13, "say whether the new field changes the layout");
 //
 // A new field then fails to compile wherever it could be forgotten without a trace, for example
 // where strategies that differ in it would be taken for one. Sources of the planner, the exporters,

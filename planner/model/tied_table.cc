@@ -18,13 +18,13 @@ bool HoldsTiedTable(const ModelSpec& model, int definition_index) {
 
 // The kind of context parallelism does not matter: all ranks of a context-parallel group hold the
 // same part. Nor do recomputation and sequence parallelism, and tables have no experts.
-static_assert(kStrategyFieldCount == 12, "say whether the new field spreads a table");
+static_assert(kStrategyFieldCount == 13, "say whether the new field spreads a table");
 
 bool HoldTableAlike(const Strategy& a, const Strategy& b) {
   return a.tensor_parallel_degree == b.tensor_parallel_degree &&
          a.context_parallel_degree == b.context_parallel_degree &&
          a.data_parallel_degree == b.data_parallel_degree && a.rank_order == b.rank_order &&
-         a.sharding_level == b.sharding_level;
+         a.sharding_level == b.sharding_level && a.sharding_degree == b.sharding_degree;
 }
 
 }  // namespace parplan

@@ -13,7 +13,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "give ranks the new field, or refuse it");
+static_assert(kStrategyFieldCount == 13, "give ranks the new field, or refuse it");
 
 // Collects groups while layers refer to them, and sorts them at the end.
 class GroupList {

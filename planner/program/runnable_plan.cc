@@ -12,7 +12,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "let the executor run the new field, or refuse it");
+static_assert(kStrategyFieldCount == 13, "let the executor run the new field, or refuse it");
 
 std::string StageName(int stage) { return absl::StrCat("stages[", stage, "]"); }
 std::string LayerName(int layer) { return absl::StrCat("layer ", layer); }
@@ -176,6 +176,13 @@ absl::Status CheckStrategy(const Plan& plan, const LayerDefinition& layer, int l
   }
   if (s.context_kind == ContextKind::kAllGather || s.context_exchange_degree > 1) {
     return RefuseRun(where, "the executor shares tokens by rings or by all-to-alls alone");
+  }
+  if (s.sharding_degree != 0) {
+    return RefuseRun(where,
+                     absl::StrCat("groups of ", s.sharding_degree, " of its ", s.replica_count(),
+                                  " ranks with the same parameters share its states, and the "
+                                  "executor shares them among all of these; plan it without "
+                                  "`hybrid-sharding`"));
   }
   if (s.recompute_level == RecomputeLevel::kModules || !s.recompute_modules.empty()) {
     return RefuseRun(where, "the executor recomputes whole layers or attention alone, no modules");

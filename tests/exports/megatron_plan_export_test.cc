@@ -300,6 +300,26 @@ TEST(ExportMegatronPlan, WritesWhatItsExpertsNeed) {
   EXPECT_THAT(files[0].text, AllOf(Not(HasSubstr("bias")), Not(HasSubstr("grouped"))));
 }
 
+// Eight ranks that share optimizer states by fours are two instances.
+TEST(ExportMegatronPlan, WritesGroupsThatShareOptimizerStatesAsInstances) {
+  const ModelSpec model = DeepModel();
+  UniformPlan facts = UnevenPlan();
+  facts.strategy = {.data_parallel_degree = 8};
+  facts.strategy.set_sharding({ShardingLevel::kOptimizer, 4});
+  facts.device_count = facts.strategy.rank_count() * facts.pipeline_parallel_degree();
+  facts.global_batch_size = facts.micro_batch_count * 8;
+  ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                       ExportMegatronPlan(PlanOf(facts, model), model, MegatronCoreFacts()));
+  EXPECT_THAT(files[0].text, HasSubstr("--use-distributed-optimizer\n"
+                                       "--num-distributed-optimizer-instances=2\n"));
+  facts.stage_layer_counts = {model.layer_count()};
+  facts.device_count = 8;
+  facts.strategy.sharding_level = ShardingLevel::kParameters;
+  EXPECT_THAT(ExportMegatronPlan(PlanOf(facts, model), model, MegatronCoreFacts()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("sharding_degree: is 4 from layer 0 on")));
+}
+
 TEST(ExportMegatronPlan, WritesTheSizeOfGroups) {
   const ModelSpec model = DeepModel();
   UniformPlan facts = UnevenPlan();

@@ -245,6 +245,8 @@ TEST(ExportFsdp2Plan, RefusesWithLayerAndReason) {
       "of layer 1 recomputes modules by name");
   refuse([&](Plan& plan) { strategy_of(plan, 0, 1).expert_tensor_parallel_degree = 1; },
          "of layer 1 splits experts over other ranks");
+  refuse([&](Plan& plan) { strategy_of(plan, 0, 1).sharding_degree = 2; },
+         "of layer 1 shares its states in groups of 2 of 2 ranks");
   refuse([&](Plan& plan) { strategy_of(plan, 0, 1).sequence_parallel = true; },
          "of layer 1 has sequence parallelism without");
   refuse([&](Plan& plan) { strategy_of(plan, 0, 1).context_kind = ContextKind::kUlysses; },

@@ -97,6 +97,31 @@ PARPLAN_GRADIENT_ACCUMULATION_STEPS=4
   EXPECT_THAT(files[0].text, Not(HasSubstr("plan \"\"\" 1")));
 }
 
+// Sixteen ranks with the same parameters, two of which share each sequence, in two groups:
+// torchtitan counts context-parallel ranks apart.
+TEST(ExportTorchtitanPlan, WritesGroupsThatShareParametersAsReplicas) {
+  const ModelSpec model = UntiedModel(10);
+  UniformPlan facts = InterleavedPlan();
+  facts.virtual_stage_count = 1;
+  facts.stage_layer_counts = {12};
+  facts.device_count = 16;
+  facts.global_batch_size = 32;
+  facts.strategy = {.data_parallel_degree = 8, .context_parallel_degree = 2};
+  facts.strategy.context_kind = ContextKind::kAllGather;
+  facts.strategy.set_sharding({ShardingLevel::kParameters, 8});
+  ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                       ExportTorchtitanPlan(PlanOf(facts, model), model, TorchtitanFacts()));
+  EXPECT_THAT(files[0].text, HasSubstr("    data_parallel_replicate_degree=2,\n"
+                                       "    data_parallel_shard_degree=4,\n"));
+  facts.strategy = {.data_parallel_degree = 4, .context_parallel_degree = 4};
+  facts.strategy.context_kind = ContextKind::kAllGather;
+  facts.strategy.set_sharding({ShardingLevel::kParameters, 2});
+  EXPECT_THAT(ExportTorchtitanPlan(PlanOf(facts, model), model, TorchtitanFacts()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("sharding_degree: is 2 from layer 0 on, which parts the 4 ranks "
+                                 "that share a sequence")));
+}
+
 TEST(ExportTorchtitanPlan, WritesTheSelectivePolicyOnlyWhereItWasPredicted) {
   const ModelSpec model = UntiedModel(10);
   UniformPlan facts = InterleavedPlan();

@@ -31,6 +31,8 @@ class Layer:
     context_kind: str
     # The stage of ZeRO, 0 to 3.
     zero: int
+    # Ranks that share the states, if they are not all with the same parameters; else 0.
+    shards: int
     # "NONE", "FULL", "SELECTIVE" or "MODULES".
     recompute: str
     modules: tuple
@@ -60,6 +62,7 @@ def layer_of(stage, run):
         exchange=strategy.get("context_exchange_degree", 1),
         context_kind=word("context_kind", "CONTEXT_KIND_", "RING"),
         zero=levels.index(word("sharding_level", "SHARDING_LEVEL_", "NONE")),
+        shards=strategy.get("sharding_degree", 0),
         recompute=word("recompute_level", "RECOMPUTE_LEVEL_", "NONE"),
         modules=tuple(name.removeprefix("RECOMPUTE_MODULE_")
                       for name in strategy.get("recompute_modules", ())),

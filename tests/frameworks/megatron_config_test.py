@@ -208,6 +208,8 @@ class MegatronConfigTest(unittest.TestCase):
         zero = (STRATEGIES[data.data_parallel_sharding_strategy] if data.use_megatron_fsdp
                 else int(data.use_distributed_optimizer))
         self.assertEqual(zero, layer.zero)
+        groups = layer.data * layer.context // layer.shards if layer.shards else 1
+        self.assertEqual(data.num_distributed_optimizer_instances, groups)
         if layer.context == 1:
             return
         self.assertEqual(CONTEXT_KINDS[config.cp_comm_type], layer.context_kind)

@@ -102,6 +102,8 @@ def apply_strategies(module, stage, plan, mesh):
     for layer in stage["layers"]:
         strategy = plan["strategies"][layer["strategy"]]
         sharding = strategy["data_parallel"]
+        if "shard_degree" in sharding:
+            refuse("layers share states in groups of ranks, and this runner has one group")
         kinds.add((sharding["kind"], sharding.get("reshard_after_forward", False)))
         if strategy["recompute"] == "layer":
             for name in layer["modules"]:

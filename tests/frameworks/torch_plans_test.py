@@ -167,8 +167,9 @@ class TorchtitanTest(unittest.TestCase):
         self.assertEqual((dims.pp, dims.tp, dims.cp, dims.ep),
                          (plan.pipeline, layer.tensor, layer.context,
                           max(each.experts for each in plan.layers)))
+        groups = layer.data * layer.context // layer.shards if layer.shards else 1
         self.assertEqual((dims.dp_replicate, dims.dp_shard),
-                         (1, layer.data) if layer.zero > 0 else (layer.data, 1))
+                         (groups, layer.data // groups) if layer.zero > 0 else (layer.data, 1))
         self.assertEqual(parallelism.enable_sequence_parallel, layer.sequence)
         if layer.context > 1:
             self.assertEqual(layer.context_kind, "ALL_GATHER")

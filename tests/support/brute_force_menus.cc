@@ -10,7 +10,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "list the values of the new field");
+static_assert(kStrategyFieldCount == 13, "list the values of the new field");
 
 using enum SearchDimension;
 
@@ -92,7 +92,8 @@ bool SharesTable(const PlanningProblem& problem, const LayerDefinition& layer) {
 
 // Whether ranks of the same number hold the same of a table under both.
 bool HoldSamePart(const Strategy& a, const Strategy& b) {
-  return a.sharding_level == b.sharding_level && a.tensor_stride() == b.tensor_stride() &&
+  return a.sharding_level == b.sharding_level && a.sharding_degree == b.sharding_degree &&
+         a.tensor_stride() == b.tensor_stride() &&
          a.tensor_parallel_degree == b.tensor_parallel_degree &&
          a.context_parallel_degree == b.context_parallel_degree &&
          a.data_parallel_degree == b.data_parallel_degree && a.rank_order == b.rank_order;
@@ -123,6 +124,31 @@ bool LevelApplies(const PlanningProblem& problem, const LayerDefinition& layer,
   return dimensions.has(level == ShardingLevel::kOptimizer   ? kOptimizerSharding
                         : level == ShardingLevel::kGradients ? kGradientSharding
                                                              : kParameterSharding);
+}
+
+// Whether groups of so many ranks may hold all states each.
+bool GroupsApply(const PlanningProblem& problem, const Strategy& strategy) {
+  const int group = strategy.sharding_degree;
+  if (group == 0) return true;
+  const Target target = problem.rules().target;
+  const int tensor = strategy.tensor_parallel_degree;
+  const int own_tensor = strategy.expert_tensor_parallel_degree;
+  if (!problem.dimensions().has(kHybridSharding) ||
+      strategy.sharding_level == ShardingLevel::kNone) {
+    return false;
+  }
+  if (!problem.has_hardware() || !problem.rules().allow_estimates) return false;
+  const int same = strategy.data_parallel_degree * strategy.context_parallel_degree;
+  if (group == 1 || group == same || same % group != 0) return false;
+  // Ranks that have all experts among them stay together.
+  if (group * tensor % (strategy.expert_parallel_degree * (own_tensor > 0 ? own_tensor : tensor)) !=
+      0) {
+    return false;
+  }
+  // Megatron's instances are of the distributed optimizer; torchtitan's shards are those of all
+  // ranks of a sequence.
+  if (target == Target::kMegatron) return strategy.sharding_level == ShardingLevel::kOptimizer;
+  return target != Target::kTorchtitan || group % strategy.context_parallel_degree == 0;
 }
 
 bool ExpertsApply(const LayerDefinition& layer, const Strategy& strategy,
@@ -394,12 +420,17 @@ std::vector<Strategy> StrategiesOf(const PlanningProblem& problem, const CostMod
         if (problem.rules().target == Target::kTorchtitan && !RunsInTorchtitan(s, shape)) continue;
         const bool is_split = shape.schedule == Schedule::kZeroBubble;
         if (is_split && level != ShardingLevel::kNone) continue;
-        for (const Recomputation& recomputation :
-             Recomputations(problem, costs, definition_index, s, shape)) {
-          if (is_split && recomputation != Recomputation(RecomputeLevel::kNone)) continue;
-          strategies.push_back(s);
-          strategies.back().set_recomputation(recomputation);
+        for (int group = 0; group < ranks; ++group) {
+          s.sharding_degree = group;
+          if (!GroupsApply(problem, s)) continue;
+          for (const Recomputation& recomputation :
+               Recomputations(problem, costs, definition_index, s, shape)) {
+            if (is_split && recomputation != Recomputation(RecomputeLevel::kNone)) continue;
+            strategies.push_back(s);
+            strategies.back().set_recomputation(recomputation);
+          }
         }
+        s.sharding_degree = 0;
       }
     }
   };

@@ -66,7 +66,8 @@ DimensionSet DrawDimensions(Dice& dice) {
   DimensionSet dimensions = DimensionSet::All()
                                 .Without(SearchDimension::kModuleRecompute)
                                 .Without(SearchDimension::kExpertTensor)
-                                .Without(SearchDimension::kZeroBubble);
+                                .Without(SearchDimension::kZeroBubble)
+                                .Without(SearchDimension::kHybridSharding);
   for (int i = 0; i < kSearchDimensionCount; ++i) {
     const auto dimension = static_cast<SearchDimension>(i);
     // Never closed: it matters only where two others are, and the problems of seeds stay what they
@@ -79,6 +80,7 @@ DimensionSet DrawDimensions(Dice& dice) {
     if (dimension == SearchDimension::kExpertTensor) continue;
     // The law of tests/planner/planners/exact/zero_bubble_search_test.cc opens it.
     if (dimension == SearchDimension::kZeroBubble) continue;
+    if (dimension == SearchDimension::kHybridSharding) continue;
     const bool is_basic =
         dimension == SearchDimension::kPipeline || dimension == SearchDimension::kUnevenStages ||
         dimension == SearchDimension::kTensor || dimension == SearchDimension::kPerLayer;
@@ -262,9 +264,9 @@ PlanningProblem RandomProblem(uint64_t seed, const RandomProblemShape& shape) {
     const CostModel costs = Valid(CostModel::Create(problem));
     while (!IsSmall(problem, costs, shape)) {
       PlanningRules rules = problem.rules();
-      // All but the last four, as above.
-      const auto dimension =
-          static_cast<SearchDimension>(dice.Number(0, kSearchDimensionCount - 5));
+      // All up to block recomputation, as above.
+      const auto dimension = static_cast<SearchDimension>(
+          dice.Number(0, static_cast<int>(SearchDimension::kBlockRecompute)));
       const bool is_bound = dimension == SearchDimension::kGpipe && rules.schedule.has_value();
       const bool is_basic = dimension == SearchDimension::kPipeline ||
                             dimension == SearchDimension::kUnevenStages ||

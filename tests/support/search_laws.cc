@@ -28,11 +28,26 @@ LargeOptions WithDimensions(LargeOptions options, DimensionSet dimensions) {
 std::vector<LesserQuestion> SmallerSpaces(const LargeOptions& options) {
   std::vector<LesserQuestion> smaller;
   const DimensionSet all = options.rules.dimensions;
-  for (const char* const names :
-       {"-pipeline", "-uneven-stages", "-per-layer", "-end-strategies", "-tensor", "-rank-order",
-        "-zero-1", "-zero-2", "-zero-3", "-ulysses", "-context", "-recompute-selective",
-        "-recompute-full", "-gpipe", "-interleaved", "-expert-tensor", "-ulysses,-context",
-        "-uneven-stages,-ulysses,-context", "-interleaved,-uneven-stages"}) {
+  for (const char* const names : {"-pipeline",
+                                  "-uneven-stages",
+                                  "-per-layer",
+                                  "-end-strategies",
+                                  "-tensor",
+                                  "-rank-order",
+                                  "-zero-1",
+                                  "-zero-2",
+                                  "-zero-3",
+                                  "-ulysses",
+                                  "-context",
+                                  "-recompute-selective",
+                                  "-recompute-full",
+                                  "-gpipe",
+                                  "-interleaved",
+                                  "-expert-tensor",
+                                  "-hybrid-sharding",
+                                  "-ulysses,-context",
+                                  "-uneven-stages,-ulysses,-context",
+                                  "-interleaved,-uneven-stages"}) {
     const DimensionSet dimensions = all & Valid(DimensionSet::Parse(names, "space"));
     if (dimensions != all) smaller.push_back({names, WithDimensions(options, dimensions)});
   }

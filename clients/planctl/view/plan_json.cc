@@ -8,7 +8,7 @@
 namespace parplan::planctl {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "show the new field");
+static_assert(kStrategyFieldCount == 13, "show the new field");
 
 using Json = nlohmann::ordered_json;
 
@@ -40,6 +40,7 @@ Json StrategyObject(int depth, const Strategy& strategy) {
   object["tensor_parallel_degree"] = strategy.tensor_parallel_degree;
   object["data_parallel_degree"] = strategy.data_parallel_degree;
   object["zero_level"] = static_cast<int>(strategy.sharding_level) - 1;
+  if (strategy.sharding_degree > 0) object["sharding_degree"] = strategy.sharding_degree;
   object["rank_order"] = strategy.rank_order == RankOrder::kTensorInnermost
                              ? Json::array({"tensor", "data"})
                              : Json::array({"data", "tensor"});

@@ -17,7 +17,7 @@ _STRATEGY_FIELDS = {
     "tensor_parallel_degree", "data_parallel_degree", "sharding_level", "rank_order",
     "recompute_level", "sequence_parallel", "context_parallel_degree", "expert_parallel_degree",
     "context_kind", "recompute_modules", "expert_tensor_parallel_degree",
-    "context_exchange_degree"}
+    "context_exchange_degree", "sharding_degree"}
 _Enum = TypeVar("_Enum", bound=enum.IntEnum)
 
 
@@ -217,8 +217,17 @@ def read_strategy(message: Any, field: str) -> Strategy:
         raise _malformed(f"{field}.context_exchange_degree",
                          "must be 0, 1, or a divisor of context_parallel_degree below it with "
                          "CONTEXT_KIND_RING")
+    group, replicas = message.sharding_degree, data * context
+    if group and (group < 2 or group >= replicas or replicas % group or sharding == Sharding.NONE):
+        raise _malformed(f"{field}.sharding_degree",
+                         "must be 0, or with a sharding_level a divisor of data_parallel_degree * "
+                         "context_parallel_degree above 1 and below it")
+    if group and tensor * group % ((own_tensor or tensor) * expert):
+        raise _malformed(f"{field}.sharding_degree",
+                         "must make groups with all ranks that share the experts")
     return Strategy(tensor, data, axes[0] == "PARALLEL_AXIS_TENSOR", sharding, recompute,
-                    message.sequence_parallel, context, expert, kind, modules, own_tensor, exchange)
+                    message.sequence_parallel, context, expert, kind, modules, own_tensor, exchange,
+                    group)
 
 
 def _read_modules(message: Any, field: str, recompute: Recompute) -> tuple[RecomputeModule, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Sequence
 
 
 class Sharding(enum.IntEnum):
@@ -81,7 +82,8 @@ class Strategy:
     stage; `expert_parallel_degree` divides data times context parallelism. `recompute_modules` are
     those of `Recompute.MODULES`, ascending. `expert_tensor_parallel_degree` is 0 if experts have
     that of the rest of their layer. `context_exchange_degree` ranks of a ring exchange tokens for
-    heads."""
+    heads. `sharding_degree` is 0 if all ranks with the same parameters share the states; else it is
+    the size of groups of neighbours among them, each of which has all states."""
     tensor_parallel_degree: int = 1
     data_parallel_degree: int = 1
     tensor_innermost: bool = True
@@ -94,6 +96,7 @@ class Strategy:
     recompute_modules: tuple[RecomputeModule, ...] = ()
     expert_tensor_parallel_degree: int = 0
     context_exchange_degree: int = 1
+    sharding_degree: int = 0
 
     @property
     def rank_count(self) -> int:
@@ -123,6 +126,18 @@ class Strategy:
     def gradient_degree(self) -> int:
         """Number of ranks with the same part of the parameters."""
         return self.data_parallel_degree * self.context_parallel_degree
+
+    @property
+    def shard_count(self) -> int:
+        """Number of those that share the states, if any do."""
+        return self.sharding_degree or self.gradient_degree
+
+    def shard_groups(self, ranks: Sequence[int]) -> list[Sequence[int]]:
+        """Returns the groups of `ranks`, those with the same part of the parameters, that share the
+        states; neighbours are in one."""
+        ordered = sorted(ranks)
+        return [ordered[first:first + self.shard_count]
+                for first in range(0, len(ordered), self.shard_count)]
 
     def place_of(self, rank_in_stage: int) -> Place:
         """Returns the coordinates of a rank from 0 to rank_count - 1."""

@@ -217,6 +217,13 @@ def _gradient(plan: Plan, layer: LayerProgram, rank: int) -> Iterator[Traffic]:
     if plan.has_tied_table and plan.pipeline_parallel_degree == 1 and is_last and not is_whole:
         # Embedding and head are sharded as one, and the embedding has the messages.
         return
+    if strategy.sharding_degree:
+        groups = strategy.shard_groups(ranks)
+        mine = next(one for one in groups if rank in one)
+        yield _priced("gradient", tuple(mine), counts)
+        # Shards are added up between groups with the last micro-batch.
+        yield _priced("gradient", tuple(one[mine.index(rank)] for one in groups), {ALL_REDUCE: 1})
+        return
     yield _priced("gradient", ranks, counts, is_late=is_whole)
     degree = strategy.expert_parallel_degree
     if plan.definition(layer.layer.index).expert_count > 0 and 1 < degree < len(ranks):

@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "say whether the new field follows from the layer");
+static_assert(kStrategyFieldCount == 13, "say whether the new field follows from the layer");
 
 // All plans with these numbers.
 struct Cell {

@@ -22,7 +22,7 @@
 namespace parplan {
 
 // No more than the costs of any option with one bare strategy and one recomputation, whatever its
-// sharding level.
+// sharding: a smaller group of ranks that share states holds no less of them each.
 struct LeastCost {
   // Seconds of the forward and the backward pass of one micro-batch together.
   double time = 0.0;

@@ -19,6 +19,7 @@ constexpr std::pair<SearchDimension, SearchDimension> kGroups[] = {
     {SearchDimension::kInterleaved, SearchDimension::kGroupSize},
     {SearchDimension::kUnevenStages, SearchDimension::kUnevenStages},
     {SearchDimension::kContext, SearchDimension::kUlysses},
+    {SearchDimension::kHybridSharding, SearchDimension::kHybridSharding},
 };
 // Models with more definitions are searched as a whole only: most of the time goes into what layers
 // take under every strategy, which each space computes again. A thousand different layers take 13 s

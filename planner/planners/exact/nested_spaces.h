@@ -69,8 +69,9 @@ struct SpaceSearches {
 bool IsNestingCheap(const PlanningProblem& problem);
 
 // Returns what is left of the dimensions of a problem without each group that it has: virtual
-// stages; uneven stages; rings and Ulysses, in this order. Groups that it lacks, and virtual stages
-// if the rules ask for them, have no entry. Empty if the model has too many definitions or layers
+// stages; uneven stages; rings and Ulysses; hybrid sharding, in this order. Groups that it lacks,
+// and virtual stages if the rules ask for them, have no entry. Empty if the model has too many
+// definitions or layers
 // (`IsNestingCheap`).
 std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem);
 

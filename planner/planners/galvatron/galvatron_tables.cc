@@ -12,11 +12,11 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "say whether the papers' tree has the new field");
+static_assert(kStrategyFieldCount == 13, "say whether the papers' tree has the new field");
 
 bool InTree(const Strategy& strategy, bool with_recompute) {
   if (strategy.context_parallel_degree != 1 || strategy.expert_parallel_degree != 1 ||
-      strategy.expert_tensor_parallel_degree != 0) {
+      strategy.expert_tensor_parallel_degree != 0 || strategy.sharding_degree != 0) {
     return false;
   }
   if (strategy.sharding_level != ShardingLevel::kNone &&

@@ -10,7 +10,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "say whether planners by operators search the new field");
+static_assert(kStrategyFieldCount == 13, "say whether planners by operators search the new field");
 
 bool IsPowerOfTwo(int value) { return (value & (value - 1)) == 0; }
 

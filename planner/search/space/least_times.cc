@@ -27,7 +27,7 @@ LeastTimes LeastTimesOf(const PlanningProblem& problem, const CostModel& costs,
 // `Work` leaves out the sharding and recomputation that bare strategies lack, sequence parallelism,
 // which follows from the definition and the tensor-parallel degree, and the data-parallel degree,
 // whose part in the time is in `samples`.
-static_assert(kStrategyFieldCount == 12, "say whether the new field changes the work of a rank");
+static_assert(kStrategyFieldCount == 13, "say whether the new field changes the work of a rank");
 
 std::vector<LeastTimesFinder::NumberedStrategy> LeastTimesFinder::StrategiesOf(
     int definition, int pipeline_parallel_degree, int64_t micro_batch_size) {

@@ -17,7 +17,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "say whether all transformer layers share the new field");
+static_assert(kStrategyFieldCount == 13, "say whether all transformer layers share the new field");
 
 using MaskList = std::vector<OptionMask>;
 

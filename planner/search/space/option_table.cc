@@ -90,7 +90,7 @@ OptionTable::OptionTable(const PlanningProblem& problem, const CostModel& costs,
 // The context-parallel degree follows from the degrees that are compared and the ranks of the
 // stage. Recomputation and the spreading of experts do not move activations between layers, nor
 // does sharding, which is compared for another reason (`Layout::of_end`).
-static_assert(kStrategyFieldCount == 12, "say whether the new field makes another layout");
+static_assert(kStrategyFieldCount == 13, "say whether the new field makes another layout");
 
 int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
   const bool has_own = binds_neighbours_ && of_end;
@@ -105,7 +105,7 @@ int OptionTable::LayoutOf(const Strategy& strategy, bool of_end) {
     }
     place = std::min(place, layout.place);
     if (other.sequence_parallel == strategy.sequence_parallel && layout.of_end == has_own &&
-        (!binds_neighbours_ || other.sharding_level == strategy.sharding_level)) {
+        (!binds_neighbours_ || other.sharding() == strategy.sharding())) {
       return index;
     }
   }
@@ -157,14 +157,16 @@ OptionTable::OptionsByLayout OptionTable::PriceOptions(const GroupCosts& group,
     const auto recomputations = space.Recomputations(pricing->footprint());
     for (const ShardingLevel sharding :
          space.ShardingLevels(definition_index, strategy, pipeline_parallel_degree_)) {
-      strategy.sharding_level = sharding;
-      const int layout = LayoutOf(strategy, of_end);
-      if (layout >= static_cast<int>(best.size())) best.resize(layout + 1);
-      for (const Recomputation& recomputation : recomputations) {
-        if (recomputation.level == RecomputeLevel::kModules && !with_modules) continue;
-        strategy.set_recomputation(recomputation);
-        const LayerCost cost = pricing->CostOf(sharding, recomputation);
-        add(OptionOf(strategy, layout, cost, pipeline_parallel_degree_));
+      for (const int degree : space.ShardingDegrees(strategy, sharding)) {
+        strategy.set_sharding({sharding, degree});
+        const int layout = LayoutOf(strategy, of_end);
+        if (layout >= static_cast<int>(best.size())) best.resize(layout + 1);
+        for (const Recomputation& recomputation : recomputations) {
+          if (recomputation.level == RecomputeLevel::kModules && !with_modules) continue;
+          strategy.set_recomputation(recomputation);
+          const LayerCost cost = pricing->CostOf(strategy.sharding(), recomputation);
+          add(OptionOf(strategy, layout, cost, pipeline_parallel_degree_));
+        }
       }
     }
   }

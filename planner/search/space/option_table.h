@@ -117,13 +117,13 @@ class OptionTable {
   // between two neighbouring layers of a stage, the second of which is of `definition_index`.
   // `Seconds::Infinite()` if the space has no such neighbours: with `per-layer` and without
   // `end-strategies`, an embedding or head must have the degrees, rank order, kind of context
-  // parallelism and sharding level of its neighbours. (With neither option, `PlanWideMasks` sees to
+  // parallelism and sharding of its neighbours. (With neither option, `PlanWideMasks` sees to
   // that.) REQUIRES, here and below, unchecked: a layer has the definition.
   Seconds Transition(int definition_index, int from_layout, int to_layout) const {
     const Layout& from = layouts_[from_layout];
     const Layout& to = layouts_[to_layout];
     if (binds_neighbours_ && (from.of_end || to.of_end) &&
-        (from.place != to.place || from.strategy.sharding_level != to.strategy.sharding_level)) {
+        (from.place != to.place || from.strategy.sharding() != to.strategy.sharding())) {
       return Seconds::Infinite();
     }
     const std::vector<GroupCosts::ReshardingTimes>& moves = resharding_[definition_index];
@@ -155,7 +155,7 @@ class OptionTable {
     // activations on each rank.
     int place = 0;
     // True for layouts of end layers if these must follow their neighbours. Such spaces give end
-    // layers layouts of their own, and each layout has one sharding level.
+    // layers layouts of their own, and each layout has one sharding.
     bool of_end = false;
   };
   struct Sent {

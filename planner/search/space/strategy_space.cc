@@ -27,7 +27,7 @@ bool Contradict(const std::optional<T>& a, const std::optional<T>& b) {
 
 // Only transformer layers recompute or have experts, and sequence parallelism follows from how a
 // definition was measured.
-static_assert(kStrategyFieldCount == 12, "say whether end layers share the new field");
+static_assert(kStrategyFieldCount == 13, "say whether end layers share the new field");
 
 // Returns whether the parts of a strategy agree that end layers share with their neighbours.
 bool SameEnds(const Strategy& a, const Strategy& b) {
@@ -36,7 +36,7 @@ bool SameEnds(const Strategy& a, const Strategy& b) {
          a.context_parallel_degree == b.context_parallel_degree &&
          a.context_kind == b.context_kind &&
          a.context_exchange_degree == b.context_exchange_degree && a.rank_order == b.rank_order &&
-         a.sharding_level == b.sharding_level;
+         a.sharding_level == b.sharding_level && a.sharding_degree == b.sharding_degree;
 }
 
 }  // namespace
@@ -278,6 +278,26 @@ absl::InlinedVector<ShardingLevel, 4> StrategySpace::ShardingLevels(
   return levels;
 }
 
+absl::InlinedVector<int, 4> StrategySpace::ShardingDegrees(const Strategy& bare,
+                                                           ShardingLevel level) const {
+  absl::InlinedVector<int, 4> degrees = {0};
+  if (level == ShardingLevel::kNone || !has_data_sheets_ || !dimensions_.has(kHybridSharding)) {
+    return degrees;
+  }
+  Strategy sharded = bare;
+  sharded.sharding_level = level;
+  const int replicas = bare.replica_count();
+  for (int degree = 2; degree <= replicas / 2; ++degree) {
+    if (replicas % degree != 0) continue;
+    if (target_.only_powers_of_two && !IsPowerOfTwo(degree)) continue;
+    sharded.sharding_degree = degree;
+    if (sharded.has_experts_in_groups() && AllowsHybridSharding(target_, sharded)) {
+      degrees.push_back(degree);
+    }
+  }
+  return degrees;
+}
+
 absl::InlinedVector<Recomputation, 4> StrategySpace::Recomputations(
     const LayerFootprint& footprint) const {
   absl::InlinedVector<Recomputation, 4> levels = {RecomputeLevel::kNone};
@@ -302,10 +322,12 @@ std::vector<Strategy> StrategySpace::Strategies(int definition_index, int pipeli
                                                    .Footprint(strategy, pipeline_parallel_degree));
     for (const ShardingLevel sharding :
          ShardingLevels(definition_index, strategy, pipeline_parallel_degree)) {
-      strategy.sharding_level = sharding;
-      for (const Recomputation& recomputation : recomputations) {
-        strategy.set_recomputation(recomputation);
-        strategies.push_back(strategy);
+      for (const int degree : ShardingDegrees(strategy, sharding)) {
+        strategy.set_sharding({sharding, degree});
+        for (const Recomputation& recomputation : recomputations) {
+          strategy.set_recomputation(recomputation);
+          strategies.push_back(strategy);
+        }
       }
     }
   }
@@ -361,8 +383,7 @@ std::optional<bool> StrategySpace::CommonSequenceParallel(const Strategy& strate
 bool StrategySpace::MayReplace(int definition_index, const Strategy& strategy,
                                const Strategy& other) const {
   const bool binds_end = target_.ends_alike && !IsTransformerLayer(definition_index);
-  if ((HoldsTiedTable(definition_index) || binds_end) &&
-      strategy.sharding_level != other.sharding_level) {
+  if ((HoldsTiedTable(definition_index) || binds_end) && strategy.sharding() != other.sharding()) {
     return false;
   }
   const std::optional<ShardingLevel> level = CommonLevel(other);

@@ -21,9 +21,9 @@ namespace parplan {
 
 // The declared space of one problem. Keeps references to its arguments, which must outlive it. Its
 // methods change nothing and may be called on several threads. Context parallelism, experts spread
-// over ranks and modules recomputed by name are in it only if the problem has data sheets of its
-// hardware and the rules allow estimates. REQUIRES, unchecked: a `pipeline_parallel_degree` divides
-// the number of devices.
+// over ranks, modules recomputed by name and hybrid sharding are in it only if the problem has data
+// sheets of its hardware and the rules allow estimates. REQUIRES, unchecked: a
+// `pipeline_parallel_degree` divides the number of devices.
 class StrategySpace {
  public:
   StrategySpace(const PlanningProblem& problem, const CostModel& costs);
@@ -56,10 +56,14 @@ class StrategySpace {
   int DefinitionLike(int definition_index) const { return alike_[definition_index]; }
   // Returns the sharding levels a bare strategy may be combined with, ascending. They are the same
   // for either rank order and context kind, and none if the target asks for levels that the
-  // dimensions do not have. Each of `Strategies` is a bare strategy with one sharding level and one
-  // recomputation.
+  // dimensions do not have. Each of `Strategies` is a bare strategy with one sharding level, one
+  // sharding degree and one recomputation.
   absl::InlinedVector<ShardingLevel, 4> ShardingLevels(int definition_index, const Strategy& bare,
                                                        int pipeline_parallel_degree) const;
+  // Returns the numbers of ranks that may share the states of a layer under a bare strategy with a
+  // level (`Strategy::sharding_degree`), ascending: 0, and with `hybrid-sharding` the divisors of
+  // the ranks with the same parameters that the target allows.
+  absl::InlinedVector<int, 4> ShardingDegrees(const Strategy& bare, ShardingLevel level) const;
   // Returns the recomputations of a layer that the dimensions have, beginning with none, which is
   // the only one of an embedding or head; selective only if it keeps less than none does. Sets of
   // modules come last: all that the model has in common, whether the layer has them or not.
@@ -107,7 +111,7 @@ class StrategySpace {
   const CostModel& costs_;
   DimensionSet dimensions_;
   const TargetLimits& target_;
-  // Whether context and expert parallelism can be priced.
+  // Whether context and expert parallelism and hybrid sharding can be priced.
   bool has_data_sheets_;
   bool model_has_experts_;
   int transformer_definition_count_ = 0;

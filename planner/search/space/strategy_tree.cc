@@ -10,7 +10,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "say whether the papers' planners search the new field");
+static_assert(kStrategyFieldCount == 13, "say whether the papers' planners search the new field");
 
 // Adds the leaves of one path: with and without sharding and recomputation.
 void AddVariants(Strategy strategy, bool with_recompute, std::vector<Strategy>& strategies) {

@@ -128,6 +128,18 @@ DecoderModelOptions RandomMegatronModel(std::mt19937_64& random) {
 
 namespace {
 
+// Lets halves of the ranks with the same parameters share states in plans of even batches, if they
+// share any and it is possible. Draws nothing, so that the other plans stay what they were.
+void ShareInHalves(UniformPlan& plan) {
+  Strategy& strategy = plan.strategy;
+  if (plan.global_batch_size % 2 != 0 || strategy.data_parallel_degree % 2 != 0 ||
+      strategy.replica_count() < 4 || strategy.sharding_level == ShardingLevel::kNone) {
+    return;
+  }
+  strategy.sharding_degree = strategy.replica_count() / 2;
+  if (!strategy.has_experts_in_groups()) strategy.sharding_degree = 0;
+}
+
 // Draws a plan of Megatron-LM in which groups have as many micro-batches as the pipeline devices.
 UniformPlan RandomPlanOfWholeGroups(std::mt19937_64& random, const ModelSpec& model) {
   UniformPlan plan;
@@ -198,6 +210,7 @@ UniformPlan RandomMegatronPlan(std::mt19937_64& random, const ModelSpec& model) 
   if (HasExperts(model) && plan.strategy.tensor_parallel_degree > 1 && Toss(random)) {
     plan.strategy.expert_tensor_parallel_degree = plan.strategy.tensor_parallel_degree / 2;
   }
+  if (plan.strategy.sharding_level == ShardingLevel::kOptimizer) ShareInHalves(plan);
   if (plan.virtual_stage_count == 1 || Toss(random)) return plan;
   const int pipeline = plan.pipeline_parallel_degree();
   const int64_t count = plan.micro_batch_count + Draw(random, 0, pipeline - 1);
@@ -261,6 +274,7 @@ UniformPlan RandomTorchtitanPlan(std::mt19937_64& random, const ModelSpec& model
   plan.device_count = strategy.rank_count() * plan.pipeline_parallel_degree();
   plan.global_batch_size =
       plan.micro_batch_count * strategy.data_parallel_degree * Draw(random, 1, 3);
+  ShareInHalves(plan);
   return plan;
 }
 

@@ -113,6 +113,10 @@ class TorchPlanDraw {
         format_ == TorchPlanFormat::kPipelining && definition.expert_count > 0 && Toss();
     strategy.expert_parallel_degree =
         spreads_experts ? strategy.data_parallel_degree * strategy.context_parallel_degree : 1;
+    if (format_ == TorchPlanFormat::kFsdp2 && strategy.replica_count() % 4 == 0 &&
+        strategy.sharding_level != ShardingLevel::kNone && Toss()) {
+      strategy.sharding_degree = strategy.replica_count() / 2;
+    }
     return strategy;
   }
 

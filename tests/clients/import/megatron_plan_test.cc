@@ -271,6 +271,11 @@ TEST(ImportMegatronPlan, RefusesBadInputByArgument) {
   refuse("--expert-model-parallel-size 2", "--expert-model-parallel-size: needs --num-experts");
   refuse("--expert-model-parallel-size 3", "does not divide the 16 data- and context-parallel");
   refuse("--expert-tensor-parallel-size 2", "--expert-tensor-parallel-size: needs --num-experts");
+  refuse("--num-distributed-optimizer-instances 2", "needs --use-distributed-optimizer");
+  refuse("--use-distributed-optimizer --num-distributed-optimizer-instances 3",
+         "is 3, which is no divisor of the 16 data- and context-parallel ranks");
+  refuse("--use-distributed-optimizer --num-distributed-optimizer-instances 16",
+         "is 16, which is no divisor of the 16 data- and context-parallel ranks");
   // Stages.
   const std::string pipeline = "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout ";
   refuse("--pipeline-model-parallel-size 16", "does not divide 8 layers");

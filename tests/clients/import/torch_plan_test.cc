@@ -123,6 +123,8 @@ TEST_F(ImportTorchPlanTest, RefusesUnknownAndContradictoryMembers) {
       "strategies[0].mesh.axes: must be");
   Refuse([](json& d) { d["strategies"][0]["data_parallel"]["reduce_gradients"] = "never"; },
          "reduce_gradients: must be micro_batch");
+  Refuse([](json& d) { d["strategies"][0]["data_parallel"]["shard_degree"] = 2; },
+         "strategies[0].data_parallel.shard_degree: must be a divisor of the 2 ranks");
   Refuse([](json& d) { d["strategies"][0]["data_parallel"]["kind"] = "ddp"; },
          "kind: must be replicate or fully_shard");
   Refuse([](json& d) { d["strategies"].push_back(d["strategies"][0]); }, "/strategies/2");

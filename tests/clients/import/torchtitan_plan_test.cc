@@ -90,6 +90,27 @@ TEST(ImportTorchtitanPlan, ReadsTheTomlOfPeople) {
   EXPECT_THAT(import.notes, ElementsAre("Not known, and ignored: my_section."));
 }
 
+// Two replicas of groups of four, and context-parallel ranks that share parameters beside replicas
+// of which nothing else is sharded.
+TEST(ImportTorchtitanPlan, ReadsReplicasOfGroupsThatShareParameters) {
+  const auto strategy = [](const std::string& lines) {
+    const absl::StatusOr<TorchtitanPlanImport> import =
+        Read("run.toml", "[parallelism]\n" + lines + "[training]\nseq_len = 1024\n");
+    EXPECT_OK(import.status());
+    return import.ok() ? import->plan.stages[0].layer_runs[1].strategy : Strategy();
+  };
+  Strategy found = strategy("data_parallel_replicate_degree = 2\n");
+  EXPECT_EQ(found.data_parallel_degree, 8);
+  EXPECT_EQ(found.sharding(), Sharding(ShardingLevel::kParameters, 4));
+  found = strategy(
+      "data_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 1\n"
+      "context_parallel_degree = 4\n");
+  EXPECT_EQ(found.data_parallel_degree, 2);
+  EXPECT_EQ(found.sharding(), Sharding(ShardingLevel::kParameters, 4));
+  found = strategy("data_parallel_replicate_degree = 8\ndata_parallel_shard_degree = 1\n");
+  EXPECT_EQ(found.sharding(), Sharding());
+}
+
 TEST(ImportTorchtitanPlan, ReadsThePythonOfPeople) {
   ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, Read("run.py", kPython));
   EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), UntiedModel()));
@@ -185,7 +206,7 @@ TEST(ImportTorchtitanPlan, RefusesWithFileSettingAndRule) {
   refuse("tensor_parallel_degree = \"2\"", "tensor_parallel_degree");
   refuse("tensor_parallel_degree = 2.5", "tensor_parallel_degree");
   refuse("data_parallel_shard_degree = 4", "must be 8 on 8 devices");
-  refuse("data_parallel_replicate_degree = 2", "replicas of sharded groups");
+  refuse("data_parallel_replicate_degree = 3", "1 x 1 x 1 x 3, which does not divide 8 devices");
   refuse("fsdp_reshard_after_forward = \"maybe\"", "must be default, always or never");
   refuse("pipeline_parallel_degree = 2\npipeline_parallel_schedule = \"ZBVZeroBubble\"",
          "is `ZBVZeroBubble`");

@@ -111,6 +111,8 @@ def strategy_message(strategy: Strategy) -> object:
         message["context_kind"] = int(strategy.context_kind)
     if strategy.expert_tensor_parallel_degree:
         message["expert_tensor_parallel_degree"] = strategy.expert_tensor_parallel_degree
+    if strategy.sharding_degree:
+        message["sharding_degree"] = strategy.sharding_degree
     if strategy.recompute_modules:
         message["recompute_modules"] = [int(module) for module in strategy.recompute_modules]
     return json_file.from_dict(message, "Strategy", "strategy")

@@ -103,6 +103,19 @@ TEST(StrategyNotation, ShowsTheDegreesOfExperts) {
   EXPECT_EQ(strategy.expert_replica_count(), 1);
 }
 
+TEST(StrategyNotation, ShowsTheRanksThatShareStates) {
+  Strategy strategy = Sharded(Of(2, 8), ShardingLevel::kParameters);
+  EXPECT_EQ(strategy.shard_count(), 8);
+  EXPECT_EQ(strategy.shard_group_count(), 1);
+  strategy.sharding_degree = 4;
+  EXPECT_EQ(StrategyNotation(1, strategy), "1-2*-8f-hs4");
+  EXPECT_EQ(strategy.replica_count(), 8);
+  EXPECT_EQ(strategy.shard_count(), 4);
+  EXPECT_EQ(strategy.shard_group_count(), 2);
+  strategy.sharding_level = ShardingLevel::kOptimizer;
+  EXPECT_EQ(StrategyNotation(2, strategy), "2-2*-8z1-hs4");
+}
+
 TEST(StrategyNotation, DistinguishesTheShardingLevels) {
   EXPECT_EQ(StrategyNotation(1, Sharded(Of(1, 8), ShardingLevel::kOptimizer)), "1-1-8z1");
   EXPECT_EQ(StrategyNotation(1, Sharded(Of(1, 8), ShardingLevel::kGradients)), "1-1-8z2");

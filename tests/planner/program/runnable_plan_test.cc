@@ -56,6 +56,12 @@ TEST_F(RefusedPlan, IsRefusedWholeWithItsReason) {
   plan.stages[0].layer_runs[0].strategy.set_recomputation(Recomputation(
       *RecomputeModules::Create({RecomputeModule::kFeedForward}, "recompute_modules")));
   Refuses(plan, "layer 0: the executor recomputes whole layers or attention alone, no modules");
+  Plan hybrid = PlanOf(model, 4, {6}, {Strategy{.data_parallel_degree = 4}}, 8, 2);
+  ASSERT_OK(RankProgram::Create(hybrid, model, 0).status());
+  for (StageLayerRun& run : hybrid.stages[0].layer_runs) {
+    run.strategy.set_sharding({ShardingLevel::kParameters, 2});
+  }
+  Refuses(hybrid, "layer 0: groups of 2 of its 4 ranks with the same parameters share its states");
   plan = good;
   plan.virtual_stage_count = 2;
   Refuses(plan, "interleaved");

@@ -264,6 +264,10 @@ TEST(PlanWire, NamesTheFieldThatIsNoPlan) {
        [&](auto& p) {
          strategy(p)->set_expert_tensor_parallel_degree(strategy(p)->tensor_parallel_degree());
        }},
+      {in_run + ".strategy.sharding_degree",
+       [&](auto& p) { strategy(p)->set_sharding_degree(-1); }},
+      {in_run + ".strategy.sharding_degree",
+       [&](auto& p) { strategy(p)->set_sharding_degree(65'536); }},
       {in_run + ".strategy.context_kind",
        [&](auto& p) { strategy(p)->set_context_kind(static_cast<v1::ContextKind>(3)); }},
       // No ranks share a sample.

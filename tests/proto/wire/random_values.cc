@@ -14,7 +14,7 @@
 
 namespace parplan {
 
-static_assert(kStrategyFieldCount == 12, "draw the new field");
+static_assert(kStrategyFieldCount == 13, "draw the new field");
 
 int64_t RandomValues::Integer(int64_t min, int64_t max) {
   return min + static_cast<int64_t>(engine_() % static_cast<uint64_t>(max - min + 1));
@@ -295,6 +295,11 @@ Strategy RandomValues::StrategyOf(int rank_count) {
   }
   strategy.rank_order = static_cast<RankOrder>(Integer(1, 2));
   strategy.sharding_level = static_cast<ShardingLevel>(Integer(1, 4));
+  if (strategy.replica_count() % 4 == 0 && strategy.sharding_level != ShardingLevel::kNone &&
+      Flag()) {
+    strategy.sharding_degree = strategy.replica_count() / 2;
+    if (!strategy.has_experts_in_groups()) strategy.sharding_degree = 0;
+  }
   strategy.recompute_level = static_cast<RecomputeLevel>(Integer(1, 4));
   if (strategy.recompute_level == RecomputeLevel::kModules) {
     std::vector<RecomputeModule> modules = {static_cast<RecomputeModule>(Integer(2, 7))};

@@ -1,4 +1,5 @@
-"""Data parallelism of a layer: ZeRO by `fully_shard`, and plain replicas.
+"""Data parallelism of a layer: ZeRO by `fully_shard`, in groups or over all ranks, and plain
+replicas.
 
 The loss is divided by all shares of a step before the backward pass, so gradients are added up over
 the gradient group, never averaged. That is right for layers with different degrees side by side.
@@ -95,8 +96,8 @@ class LayerGradients:
 
     def begin_backward(self, is_last: bool) -> None:
         """Called before each backward pass of a micro-batch; `is_last` for the last of a step.
-        ZeRO-1 adds up gradients once a step; with ZeRO-1 and 2 parameters stay gathered until
-        then."""
+        ZeRO-1 adds up gradients once a step, and so are shards added up between groups; with ZeRO-1
+        and 2 parameters stay gathered until then."""
         for module in self.sharded[:1]:
             # The setters reach the experts inside as well.
             self.begin_backward_of(module, is_last, recurse=True)
@@ -105,6 +106,8 @@ class LayerGradients:
         """The same for the module that this layer is sharded with."""
         if self._strategy.sharding == Sharding.OPTIMIZER:
             module.set_requires_gradient_sync(is_last, recurse=recurse)
+        elif self._strategy.sharding_degree:
+            module.set_requires_all_reduce(is_last, recurse=recurse)
         if self._strategy.sharding != Sharding.PARAMETERS:
             module.set_reshard_after_backward(is_last, recurse=recurse)
 

@@ -16,6 +16,8 @@ from parplan.program import LayerProgram
 from parplan.strategy import Place, Strategy
 
 PIPELINE, GRADIENT, TENSOR = "pipeline", "gradient", "tensor"
+# The two dimensions of GRADIENT if groups of its ranks share states.
+REPLICATE, SHARD = "replicate", "shard"
 # Ranks with the same experts, and ranks that share all experts.
 EXPERT_GRADIENT, EXPERT = "expert_gradient", "expert"
 
@@ -26,11 +28,12 @@ class _Axes:
     tensor: int
     gradient: int
     tensor_innermost: bool
+    sharding: int
 
 
 def _axes_of(strategy: Strategy) -> _Axes:
     return _Axes(strategy.tensor_parallel_degree, strategy.gradient_degree,
-                 strategy.tensor_innermost)
+                 strategy.tensor_innermost, strategy.sharding_degree)
 
 
 class _OneRank:
@@ -97,8 +100,10 @@ class Grids:
         return self._contexts[layer.context.ranks] if layer.context is not None else None
 
     def gradient(self, strategy: Strategy) -> DeviceMesh:
-        """Returns the ranks with the same part of a layer's parameters."""
-        made: DeviceMesh = self._meshes[_axes_of(strategy)][GRADIENT]
+        """Returns the ranks with the same part of a layer's parameters. If groups of them share
+        states the mesh has the dimensions REPLICATE and SHARD."""
+        names = (REPLICATE, SHARD) if strategy.sharding_degree else GRADIENT
+        made: DeviceMesh = self._meshes[_axes_of(strategy)][names]
         return made
 
     def tensor(self, strategy: Strategy) -> DeviceMesh:
@@ -131,9 +136,24 @@ class Grids:
         def rank_at(first: int, data: int, context: int, tensor: int) -> int:
             return first + strategy.rank_of(Place(tensor, context, data))
 
+        if strategy.sharding_degree:
+            return self._make_hybrid(plan, strategy, device_type)
         ranks = [[[rank_at(place * self._rank_count, data, context, tensor)
                    for tensor in range(strategy.tensor_parallel_degree)]
                   for data in range(strategy.data_parallel_degree)
                   for context in range(strategy.context_parallel_degree)]
                  for place in range(plan.pipeline_parallel_degree)]
         return DeviceMesh(device_type, ranks, mesh_dim_names=(PIPELINE, GRADIENT, TENSOR))
+
+    def _make_hybrid(self, plan: Plan, strategy: Strategy, device_type: str) -> DeviceMesh:
+        """Groups of neighbours of a gradient group, by their numbers, share states."""
+        ranks = []
+        for place in range(plan.pipeline_parallel_degree):
+            columns = [strategy.shard_groups([place * self._rank_count + strategy.rank_of(
+                Place(tensor, context, data)) for data in range(strategy.data_parallel_degree)
+                for context in range(strategy.context_parallel_degree)])
+                for tensor in range(strategy.tensor_parallel_degree)]
+            ranks.append([[[column[group][number] for column in columns]
+                           for number in range(strategy.shard_count)]
+                          for group in range(len(columns[0]))])
+        return DeviceMesh(device_type, ranks, mesh_dim_names=(PIPELINE, REPLICATE, SHARD, TENSOR))

@@ -49,6 +49,10 @@ def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
         if strategy.expert_tensor_parallel_degree:
             raise refused(layer.index, "its experts are split over other ranks than the rest of "
                           "it; plan it without expert_tensor_parallel_degree (target fsdp2)")
+        if strategy.sharding_degree and strategy.expert_parallel_degree > 1:
+            raise refused(layer.index, "ranks share its experts beside groups that share its "
+                          "states, and this release has one group; plan it with the target fsdp2, "
+                          "which keeps experts whole")
         if definition.frozen:
             raise refused(layer.index, "it is frozen, and this release trains all parameters; give "
                           "a model file without frozen layers")

@@ -299,8 +299,7 @@ class UnevenLeaves {
       std::tuple<bool, double> least = {true, kInfinity};
       for (const int index : leaf.masked->allowed[definition]) {
         const StageOption& option = table.options(definition)[index];
-        if (others == Others::kAlike &&
-            option.strategy.sharding_level != chosen.strategy.sharding_level) {
+        if (others == Others::kAlike && option.strategy.sharding() != chosen.strategy.sharding()) {
           continue;
         }
         const double cost =

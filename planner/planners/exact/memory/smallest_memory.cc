@@ -23,7 +23,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "say whether the new field follows from the layer");
+static_assert(kStrategyFieldCount == 13, "say whether the new field follows from the layer");
 
 // Returns candidates with the fewest micro-batches of each size, which need the least memory; those
 // with groups of another size than the pipeline degree, the smallest there is, are counted apart.

@@ -13,7 +13,7 @@
 namespace parplan {
 namespace {
 
-static_assert(kStrategyFieldCount == 12, "say whether all layers share the new field");
+static_assert(kStrategyFieldCount == 13, "say whether all layers share the new field");
 
 // Returns the parts of a strategy in which all layers of a plan agree.
 Strategy SharedPart(Strategy strategy) {

@@ -19,7 +19,7 @@ namespace parplan {
 
 // The options of the layers of such plans, whatever their partition and their number of recomputed
 // layers. All options have the same tensor-, data- and context-parallel degrees, rank order,
-// sharding level, kind of context parallelism and exchange degree. Definitions may differ in
+// sharding, kind of context parallelism and exchange degree. Definitions may differ in
 // sequence parallelism and in the degrees of experts, as far as `StrategySpace::GoTogether` allows.
 // Layers therefore reshard nothing, unless the runtime exchanges layouts where sequence parallelism
 // begins or ends. Indices are positions in `OptionTable::options` of the table that the choice was

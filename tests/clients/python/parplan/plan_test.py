@@ -108,6 +108,7 @@ SPOILED = [
     (f"{STRATEGY}.expert_tensor_parallel_degree", 1),
     (f"{STRATEGY}.expert_tensor_parallel_degree", 3),
     (f"{STRATEGY}.expert_parallel_degree", -1), (f"{STRATEGY}.expert_parallel_degree", 3),
+    (f"{STRATEGY}.sharding_degree", -2), (f"{STRATEGY}.sharding_degree", 2),
     (f"{STRATEGY}.context_kind", 2), (f"{STRATEGY}.context_kind", 3),
     (f"{STRATEGY}.context_kind", 7), (f"{STRATEGY}.context_exchange_degree", 2)]
 

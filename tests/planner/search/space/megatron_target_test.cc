@@ -244,22 +244,23 @@ TEST(KnownTargets, LackTheDimensionsOfTheirTables) {
     }
     return missing;
   };
-  EXPECT_THAT(lacks(Target::kParplan), ElementsAre(kGroupSize, kModuleRecompute, kZeroBubble));
+  EXPECT_THAT(lacks(Target::kParplan),
+              ElementsAre(kGroupSize, kModuleRecompute, kZeroBubble, kHybridSharding));
   EXPECT_THAT(lacks(Target::kMegatron),
               ElementsAre(kPerLayer, kEndStrategies, kRankOrder, kGpipe, kZeroBubble));
   EXPECT_THAT(lacks(Target::kDeepSpeed),
               ElementsAre(kUnevenStages, kPerLayer, kEndStrategies, kRankOrder, kContext,
                           kSelectiveRecompute, kGpipe, kInterleaved, kBlockRecompute, kGroupSize,
-                          kModuleRecompute, kExpertTensor, kZeroBubble));
-  EXPECT_THAT(
-      lacks(Target::kGalvatron),
-      ElementsAre(kRankOrder, kOptimizerSharding, kContext, kSelectiveRecompute, kInterleaved,
-                  kBlockRecompute, kGroupSize, kModuleRecompute, kExpertTensor, kZeroBubble));
+                          kModuleRecompute, kExpertTensor, kZeroBubble, kHybridSharding));
+  EXPECT_THAT(lacks(Target::kGalvatron),
+              ElementsAre(kRankOrder, kOptimizerSharding, kContext, kSelectiveRecompute,
+                          kInterleaved, kBlockRecompute, kGroupSize, kModuleRecompute,
+                          kExpertTensor, kZeroBubble, kHybridSharding));
   EXPECT_THAT(lacks(Target::kAccelerate),
               ElementsAre(kPipeline, kUnevenStages, kPerLayer, kEndStrategies, kRankOrder,
                           kOptimizerSharding, kGradientSharding, kUlysses, kSelectiveRecompute,
                           kGpipe, kInterleaved, kBlockRecompute, kGroupSize, kModuleRecompute,
-                          kExpertTensor, kZeroBubble));
+                          kExpertTensor, kZeroBubble, kHybridSharding));
   EXPECT_THAT(lacks(Target::kTorchtitan),
               ElementsAre(kPerLayer, kEndStrategies, kRankOrder, kGradientSharding, kUlysses,
                           kSelectiveRecompute, kGpipe, kBlockRecompute, kGroupSize,

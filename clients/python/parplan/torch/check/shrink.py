@@ -169,25 +169,30 @@ def _triple(strategy: Strategy) -> _Triple:
 def _fewest_ranks(shape: _Shape, max_ranks: int) -> dict[_Triple, _Triple]:
     """Returns the degrees for each combination of degrees, with the fewest ranks that keep them
     apart; the same ones if there are none."""
-    triples = sorted({_triple(layer.strategy) for stage in shape.stages for layer in stage})
+    strategies = [layer.strategy for stage in shape.stages for layer in stage]
+    triples = sorted(set(map(_triple, strategies)))
+    # Two groups of two ranks share states.
+    grouped = {_triple(one) for one in strategies if one.sharding_degree}
     whole = math.prod(triples[0])
     for rank_count in range(1, min(whole, max(max_ranks // shape.degree, 1) + 1)):
         if whole % rank_count:
             continue
-        found = _assign(triples, rank_count, {})
+        found = _assign(triples, rank_count, {}, grouped)
         if found is not None:
             return found
     return {one: one for one in triples}
 
 
-def _assign(triples: Sequence[_Triple], rank_count: int,
-            chosen: dict[_Triple, _Triple]) -> dict[_Triple, _Triple] | None:
+def _assign(triples: Sequence[_Triple], rank_count: int, chosen: dict[_Triple, _Triple],
+            grouped: set[_Triple]) -> dict[_Triple, _Triple] | None:
     if len(chosen) == len(triples):
         return chosen
     one = triples[len(chosen)]
     for option in _options(one, rank_count):
+        if one in grouped and (option[1] * option[2] < 4 or option[1] * option[2] % 2):
+            continue
         if all(_are_alike(one, option, *other) for other in chosen.items()):
-            found = _assign(triples, rank_count, {**chosen, one: option})
+            found = _assign(triples, rank_count, {**chosen, one: option}, grouped)
             if found is not None:
                 return found
     return None
@@ -216,9 +221,12 @@ def _with_ranks(shape: _Shape, degrees: dict[_Triple, _Triple]) -> _Shape:
     def smaller(strategy: Strategy) -> Strategy:
         tensor, context, data = degrees[_triple(strategy)]
         expert = strategy.expert_parallel_degree
+        is_same = (tensor, context, data) == _triple(strategy)
         return dataclasses.replace(
             strategy, tensor_parallel_degree=tensor, context_parallel_degree=context,
             data_parallel_degree=data,
+            sharding_degree=(strategy.sharding_degree if is_same
+                             else min(strategy.sharding_degree, 2)),
             expert_parallel_degree=expert if data * context % expert == 0
             else math.gcd(expert, data * context))
 
@@ -294,6 +302,7 @@ def strategy_message(strategy: Strategy) -> Any:
         context_parallel_degree=strategy.context_parallel_degree,
         expert_parallel_degree=strategy.expert_parallel_degree,
         expert_tensor_parallel_degree=strategy.expert_tensor_parallel_degree,
+        sharding_degree=strategy.sharding_degree,
         recompute_modules=[int(module) for module in strategy.recompute_modules])
     axes = messages.pool().FindEnumTypeByName("parplan.v1.ParallelAxis").values_by_name
     order = [axes["PARALLEL_AXIS_TENSOR"].number, axes["PARALLEL_AXIS_DATA"].number]

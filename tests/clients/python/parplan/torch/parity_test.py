@@ -8,7 +8,7 @@ import torch
 import torch_jobs as jobs
 
 from parplan.strategy import ContextKind, Recompute, Schedule, Sharding, Strategy
-from parplan.torch import data_parallel, experts, reshard
+from parplan.torch import data_parallel, experts, grids, reshard
 
 # Levels that need no names of modules, which PyTorch does not repeat.
 WHOLE_LEVELS = [level for level in Recompute if level != Recompute.MODULES]
@@ -162,4 +162,62 @@ def test_a_planted_fault_is_seen(tmp_path, break_it):
     options = {"batch": 4, "micro_batch_count": 1}
     (answers,) = jobs.run_ranks(RANKS, tmp_path, run_case,
                                 [("experts", stages, options, False, break_it)])
+    assert max(found["gradient"] for found in answers) > 100 * TOLERANCE
+
+
+# Groups of two of four ranks share states in the layers that shard; the ends shard otherwise.
+HYBRID = [Strategy(1, RANKS, sharding=level, sharding_degree=2) for level in
+          (Sharding.OPTIMIZER, Sharding.GRADIENTS, Sharding.PARAMETERS)]
+HYBRID_RING = Strategy(1, 2, context_parallel_degree=2, sharding=Sharding.PARAMETERS,
+                       sharding_degree=2)
+
+
+def hybrid_cases():
+    """Returns cases with every level alone and side by side, with and without shared tokens and
+    recomputation, of one and three micro-batches, and with a table that both ends share."""
+    wide = Strategy(1, RANKS)
+    usual = dataclasses.replace(wide, sharding=Sharding.PARAMETERS)
+    again = dataclasses.replace(HYBRID[2], recompute=Recompute.FULL)
+    for kind in ("plain", "llama"):
+        for count in (1, 3):
+            options = {"batch": 4 * count, "micro_batch_count": count}
+            for level in HYBRID:
+                yield kind, [[level] * 4], options, False
+            yield kind, [[wide, *HYBRID, usual, wide]], options, False
+            yield kind, [[HYBRID[1], HYBRID_RING, again, HYBRID[1]]], options, True
+
+
+@pytest.mark.skipif(not jobs.SHARDS_HERE, reason="the cases have sharded layers")
+def test_groups_that_share_states_give_the_gradients_of_one_process(tmp_path):
+    cases = list(hybrid_cases())
+    check(jobs.run_ranks(RANKS, tmp_path, run_case, cases), cases)
+
+
+@pytest.mark.skipif(not jobs.SHARDS_HERE, reason="the cases have sharded layers")
+def test_groups_share_states_beside_tensor_parallelism_and_in_pipelines(tmp_path):
+    """Eight ranks: two share each matrix, or two stages have four each."""
+    cases = []
+    for level in (Sharding.OPTIMIZER, Sharding.PARAMETERS):
+        for innermost in (True, False):
+            split = Strategy(2, 4, innermost, level, sequence_parallel=True, sharding_degree=2)
+            cases.append(("llama", [[split] * 4], {"batch": 8, "micro_batch_count": 2}, False))
+        one = Strategy(1, 4, sharding=level, sharding_degree=2)
+        cases.append(("plain", [[one] * 2, [one] * 2], {"batch": 8, "micro_batch_count": 2}, False))
+    check(jobs.run_ranks(2 * RANKS, tmp_path, run_case, cases), cases)
+
+
+def forget_the_sum_between_groups():
+    """The fault of hybrid sharding: each group keeps the gradients of its own samples."""
+    def gradient(self, strategy, real=grids.Grids.gradient):
+        made = real(self, strategy)
+        return made[grids.SHARD] if strategy.sharding_degree else made
+
+    grids.Grids.gradient = gradient
+
+
+@pytest.mark.skipif(not jobs.SHARDS_HERE, reason="the case has sharded layers")
+def test_a_missing_sum_between_groups_is_seen(tmp_path):
+    (answers,) = jobs.run_ranks(RANKS, tmp_path, run_case, [(
+        "plain", [[HYBRID[1]] * 4], {"batch": 4, "micro_batch_count": 1}, False,
+        forget_the_sum_between_groups)])
     assert max(found["gradient"] for found in answers) > 100 * TOLERANCE

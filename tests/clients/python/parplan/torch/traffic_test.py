@@ -15,14 +15,15 @@ LAYERS = 4
 
 def start(strategy, micro_batch_count):
     plan = jobs.plan_of(jobs.spec_of("plain", LAYERS), [[strategy] * LAYERS],
-                        batch=2 * micro_batch_count, micro_batch_count=micro_batch_count)
+                        batch=strategy.rank_count * micro_batch_count,
+                        micro_batch_count=micro_batch_count)
     return parplan.torch.apply(plan, jobs.model_of("plain", LAYERS), jobs.loss_fn, device="cpu")
 
 
-def count(sharding, micro_batch_count):
+def count(strategy, micro_batch_count):
     """Returns the collectives of a step by their kind, without that of the loss."""
-    run = start(Strategy(1, 2, sharding=sharding), micro_batch_count)
-    batch = jobs.batch_of(2 * micro_batch_count)
+    run = start(strategy, micro_batch_count)
+    batch = jobs.batch_of(strategy.rank_count * micro_batch_count)
     with CommDebugMode() as counted:
         run.step(*batch)
     found = {"all_reduce": -1, "all_gather": 0, "reduce_scatter": 0}
@@ -39,7 +40,8 @@ def count(sharding, micro_batch_count):
 def test_gradients_and_parameters_travel_as_often_as_the_level_says(tmp_path):
     levels = Sharding if jobs.SHARDS_HERE else [Sharding.NONE]
     cases = [(sharding, micro) for sharding in levels for micro in (1, 3)]
-    answers = jobs.run_ranks(2, tmp_path, count, cases)
+    answers = jobs.run_ranks(2, tmp_path, count, [
+        (Strategy(1, 2, sharding=sharding), micro) for sharding, micro in cases])
     for (sharding, micro), (found, _) in zip(cases, answers):
         expected = {"all_reduce": 0, "all_gather": LAYERS, "reduce_scatter": LAYERS}
         if sharding == Sharding.NONE:
@@ -50,6 +52,20 @@ def test_gradients_and_parameters_travel_as_often_as_the_level_says(tmp_path):
             # For the forward and for the backward pass.
             expected["all_gather"] = 2 * LAYERS * micro
         assert found == expected, (sharding, micro)
+
+
+@pytest.mark.skipif(not jobs.SHARDS_HERE, reason="this release shards nothing on processors")
+def test_groups_that_share_states_are_summed_once_a_step(tmp_path):
+    cases = [(sharding, micro) for sharding in Sharding if sharding != Sharding.NONE
+             for micro in (1, 3)]
+    answers = jobs.run_ranks(4, tmp_path, count, [
+        (Strategy(1, 4, sharding=sharding, sharding_degree=2), micro)
+        for sharding, micro in cases])
+    for (sharding, micro), found in zip(cases, answers):
+        scatters = LAYERS * (1 if sharding == Sharding.OPTIMIZER else micro)
+        gathers = LAYERS * (2 * micro if sharding == Sharding.PARAMETERS else 1)
+        assert found[0] == {"all_reduce": LAYERS, "all_gather": gathers,
+                            "reduce_scatter": scatters}, (sharding, micro)
 
 
 def prefetch():

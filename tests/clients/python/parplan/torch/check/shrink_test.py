@@ -136,6 +136,13 @@ def test_interleaved_plans_keep_two_rounds():
     assert small.plan.micro_batch_count == 6
 
 
+def test_groups_that_share_states_become_two_of_two():
+    hybrid = dataclasses.replace(WIDE, sharding_degree=4)
+    small = shrink(big_plan([[hybrid] * 4]), max_ranks=8)
+    assert {layer.strategy for layer in small.plan.layers} == {
+        Strategy(1, 4, sharding=Sharding.PARAMETERS, sharding_degree=2)}
+
+
 def test_more_ranks_than_allowed_are_refused_with_their_number():
     # 2 and 4 ways for data and for tokens, and 2 and 8 for matrices, need 8 ranks of a stage.
     stages = [[BOTH, RING, SPLIT, WIDE, WIDE]]
