@@ -26,7 +26,7 @@ constexpr char kMethod[] = "/grpc.reflection.v1alpha.ServerReflection/ServerRefl
 // An answer has up to 100 KB, so that clients that read none hold 6 MB.
 constexpr int kMaxStreams = 64;
 
-constexpr absl::Duration kRetry = absl::Seconds(10);
+constexpr absl::Duration kReflectionRetry = absl::Seconds(10);
 
 }  // namespace
 
@@ -43,7 +43,7 @@ class ReflectionService::Stream final
                     absl::StrCat("the server has ", kMaxStreams,
                                  " streams of reflection; ask again when others have ended"),
                     {{"limit", absl::StrCat(kMaxStreams)}}),
-          kRetry)));
+          kReflectionRetry)));
     } else {
       stream->Read(service.rpc_.max_first_silence);
     }
