@@ -16,7 +16,7 @@ namespace parplan {
 namespace {
 
 using google::protobuf::DescriptorPool;
-using google::protobuf::FileDescriptor;
+using ProtoFile = google::protobuf::FileDescriptor;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
@@ -85,8 +85,7 @@ std::string ErrorResponse(absl::StatusCode code, absl::string_view text) {
 }
 
 // Appends the file and those that it imports, each once.
-void AppendFiles(const FileDescriptor& file, std::set<const FileDescriptor*>& seen,
-                 std::string& files) {
+void AppendFiles(const ProtoFile& file, std::set<const ProtoFile*>& seen, std::string& files) {
   if (!seen.insert(&file).second) return;
   google::protobuf::FileDescriptorProto proto;
   file.CopyTo(&proto);
@@ -96,11 +95,11 @@ void AppendFiles(const FileDescriptor& file, std::set<const FileDescriptor*>& se
   }
 }
 
-std::string FileResponse(const FileDescriptor* file) {
+std::string FileResponse(const ProtoFile* file) {
   if (file == nullptr) {
     return ErrorResponse(absl::StatusCode::kNotFound, "the contract has no such file or name");
   }
-  std::set<const FileDescriptor*> seen;
+  std::set<const ProtoFile*> seen;
   std::string files;
   AppendFiles(*file, seen, files);
   std::string response;
