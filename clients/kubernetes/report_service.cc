@@ -1,6 +1,7 @@
 #include "clients/kubernetes/report_service.h"
 
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -21,8 +22,32 @@
 namespace parplan::sidecar {
 namespace {
 
-// Windows that are written to disk together.
+// Windows that are written to disk together, and the bytes after which fewer are.
 constexpr size_t kBatchSize = 256;
+constexpr size_t kBatchBytes = size_t{1} << 20;
+
+// The largest message that is taken. Servers take windows of 256 KiB unless they are set to take
+// larger ones (`max_window_bytes`); a request decoded may take some 40 times its size.
+constexpr int kMaxMessageBytes = 512 << 10;
+
+// Memory of messages on their way, and threads for calls in progress, each of which takes one. One
+// rank of a job reports, on one stream.
+constexpr size_t kMaxTransportBytes = size_t{16} << 20;
+constexpr int kMaxThreads = 16;
+constexpr int kMaxConcurrentStreams = 32;
+
+// Bounds what a broken trainer, or another process of the pod, may make the sidecar hold.
+void ConfigureLimits(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  // gRPC inflates a message before it looks at its size, so a megabyte could become a gigabyte.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  grpc::ResourceQuota quota("parplan-sidecar");
+  quota.Resize(kMaxTransportBytes);
+  quota.SetMaxThreads(kMaxThreads);
+  builder.SetResourceQuota(quota);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
+}
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
@@ -64,6 +89,7 @@ class Service : public v1::ExecutionService::Service {
                              v1::ReportMetricsResponse* response) override {
     std::string name;
     std::vector<v1::MeasuredWindow> batch;
+    size_t batch_bytes = 0;
     v1::ReportMetricsRequest request;
     while (stream->Read(&request)) {
       if (name.empty()) name = request.execution();
@@ -79,8 +105,12 @@ class Service : public v1::ExecutionService::Service {
         (void)Keep(name, batch, *response);
         return ToGrpc(good);
       }
+      batch_bytes += request.window().SpaceUsedLong();
       batch.push_back(std::move(*request.mutable_window()));
-      if (batch.size() == kBatchSize) {
+      // A message that was read into keeps its memory.
+      request = v1::ReportMetricsRequest();
+      if (batch.size() == kBatchSize || batch_bytes >= kBatchBytes) {
+        batch_bytes = 0;
         const absl::Status kept = Keep(name, batch, *response);
         if (!kept.ok()) return ToGrpc(kept);
       }
@@ -166,6 +196,7 @@ absl::StatusOr<std::unique_ptr<ReportService>> ReportService::Start(const std::s
   // Reporters ask now and then whether the connection holds, as they do with a server.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10000);
+  ConfigureLimits(builder);
   // One rank of a job reports, now and then.
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);

@@ -1,19 +1,17 @@
 #include "clients/kubernetes/sidecar_metrics.h"
 
 #include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
-#include <exception>
 #include <fstream>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/service/metrics/certificate_metrics.h"
+#include "base/status_macros.h"
 #include "proto/wire/version.h"
 
 namespace parplan::sidecar {
@@ -122,7 +120,6 @@ struct SidecarMetrics::Series : public prometheus::Collectable {
   std::function<SidecarFigures()> figures;
   std::array<std::atomic<int64_t>, kLookOutcomes.size()> looks = {};
   std::shared_ptr<prometheus::Collectable> certificates;
-  std::unique_ptr<prometheus::Exposer> exposer;
 };
 
 SidecarMetrics::SidecarMetrics(std::function<SidecarFigures()> figures,
@@ -133,23 +130,12 @@ SidecarMetrics::SidecarMetrics(std::function<SidecarFigures()> figures,
       MakeCertificateMetrics({{"certificate", certificate_file}, {"server_ca", ca_file}});
 }
 
-SidecarMetrics::~SidecarMetrics() { series_->exposer.reset(); }
+SidecarMetrics::~SidecarMetrics() = default;
 
 absl::StatusOr<int> SidecarMetrics::Serve(const std::string& address) {
-  // The HTTP library throws an exception if it cannot bind the port.
-  try {
-    series_->exposer = std::make_unique<prometheus::Exposer>(address, 1);
-  } catch (const std::exception& error) {
-    return absl::UnavailableError(absl::StrCat("cannot serve metrics on ", address, " (",
-                                               error.what(),
-                                               "); give another address with --metrics-listen"));
-  }
-  series_->exposer->RegisterCollectable(series_);
-  if (series_->certificates != nullptr) {
-    series_->exposer->RegisterCollectable(series_->certificates);
-  }
-  const std::vector<int> ports = series_->exposer->GetListeningPorts();
-  return ports.empty() ? 0 : ports.front();
+  PARPLAN_ASSIGN_OR_RETURN(exposer_,
+                           MetricsExposer::Start(address, {series_, series_->certificates}));
+  return exposer_->port();
 }
 
 void SidecarMetrics::CountLook(LookOutcome outcome) {

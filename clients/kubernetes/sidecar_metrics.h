@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/service/metrics/exposer.h"
 #include "clients/kubernetes/drift_meter.h"
 #include "clients/kubernetes/window_journal.h"
 
@@ -56,6 +57,7 @@ class SidecarMetrics {
  private:
   struct Series;
   const std::shared_ptr<Series> series_;
+  std::unique_ptr<MetricsExposer> exposer_;
 };
 
 // Returns the resident memory of this process in bytes; 0 if unknown.

@@ -39,6 +39,33 @@ absl::Status CheckPredictions(const ModelSpec& model) {
   return absl::OkStatus();
 }
 
+bool IsTable(LayerKind kind) {
+  return kind == LayerKind::kEmbedding || kind == LayerKind::kPatchEmbedding;
+}
+
+// Checks that nothing reads the output of a head and something that of the last table: a list that
+// is the wrong way round would be planned as it stands.
+absl::Status CheckOrder(const ModelSpec& model) {
+  bool has_head = false;
+  bool has_other = false;
+  for (size_t i = 0; i < model.layer_runs().size(); ++i) {
+    const LayerKind kind = model.layer_definitions()[model.layer_runs()[i].definition_index].kind;
+    const std::string field = absl::StrCat("model.layer_runs[", i, "].layer_definition_id");
+    if (has_head && kind != LayerKind::kHead) {
+      return SpecError(field,
+                       "follows a head; runs are in the order of the forward pass, heads last");
+    }
+    has_head |= kind == LayerKind::kHead;
+    has_other |= !IsTable(kind);
+    if (has_other && IsTable(kind) && i + 1 == model.layer_runs().size()) {
+      return SpecError(field,
+                       "is an embedding that no layer reads; runs are in the order of the forward "
+                       "pass");
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool IsModelId(const std::string& id) {
@@ -89,6 +116,7 @@ absl::StatusOr<ModelSpec> ModelSpec::Create(std::string model_id,
   model.layer_runs_ = std::move(layer_runs);
   model.precision_ = precision;
   model.optimizer_ = optimizer;
+  PARPLAN_RETURN_IF_ERROR(CheckOrder(model));
   PARPLAN_RETURN_IF_ERROR(CheckPredictions(model));
   return model;
 }

@@ -2,20 +2,19 @@
 
 #include <prometheus/collectable.h>
 #include <prometheus/counter.h>
-#include <prometheus/exposer.h>
 #include <prometheus/gauge.h>
 #include <prometheus/registry.h>
 
-#include <exception>
 #include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/service/metrics/build_metrics.h"
 #include "base/service/metrics/certificate_metrics.h"
+#include "base/service/metrics/exposer.h"
 #include "base/service/metrics/process_metrics.h"
+#include "base/status_macros.h"
 #include "proto/wire/version.h"
 
 namespace parplan {
@@ -105,7 +104,7 @@ struct AgentMetrics::Series {
       AddGauge(*registry, "parplan_agent_devices", "Devices that take part in a measurement");
   const std::shared_ptr<prometheus::Collectable> process = MakeProcessMetrics();
   std::shared_ptr<prometheus::Collectable> certificates;
-  std::unique_ptr<prometheus::Exposer> exposer;
+  std::unique_ptr<MetricsExposer> exposer;
 };
 
 AgentMetrics::AgentMetrics(const std::string& certificate_file, const std::string& ca_file)
@@ -116,21 +115,10 @@ AgentMetrics::AgentMetrics(const std::string& certificate_file, const std::strin
 AgentMetrics::~AgentMetrics() = default;
 
 absl::StatusOr<int> AgentMetrics::Serve(const std::string& address) {
-  // The HTTP library throws if it cannot bind the port.
-  try {
-    series_->exposer = std::make_unique<prometheus::Exposer>(address, 1);
-  } catch (const std::exception& error) {
-    return absl::UnavailableError(absl::StrCat("cannot serve metrics on ", address, " (",
-                                               error.what(),
-                                               "); give another address with --metrics-listen"));
-  }
-  series_->exposer->RegisterCollectable(series_->registry);
-  series_->exposer->RegisterCollectable(series_->process);
-  if (series_->certificates != nullptr) {
-    series_->exposer->RegisterCollectable(series_->certificates);
-  }
-  const std::vector<int> ports = series_->exposer->GetListeningPorts();
-  return ports.empty() ? 0 : ports.front();
+  PARPLAN_ASSIGN_OR_RETURN(
+      series_->exposer,
+      MetricsExposer::Start(address, {series_->registry, series_->process, series_->certificates}));
+  return series_->exposer->port();
 }
 
 void AgentMetrics::CountMeasurement(MeasurementKind kind, MeasurementResult result,

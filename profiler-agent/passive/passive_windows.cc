@@ -1,13 +1,14 @@
 #include "profiler-agent/passive/passive_windows.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 namespace parplan {
@@ -60,6 +61,17 @@ int WaitingFiles(const std::string& folder) {
   return count;
 }
 
+bool WriteAll(int file, const std::string& text) {
+  size_t written = 0;
+  while (written < text.size()) {
+    const ssize_t size = ::write(file, text.data() + written, text.size() - written);
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return false;
+    written += static_cast<size_t>(size);
+  }
+  return true;
+}
+
 }  // namespace
 
 void PassiveWindow::Add(const PassiveSample& sample) {
@@ -104,15 +116,18 @@ bool LeaveFile(const std::string& folder, const std::string& name, const std::st
   if (WaitingFiles(folder) >= max_files) return false;
   const std::string path = folder + "/" + name + kEnding;
   const std::string staged = path + ".new";
-  {
-    std::ofstream file(staged, std::ios::binary);
-    file << text;
-    if (!file.flush()) {
-      ::unlink(staged.c_str());
-      return false;
-    }
+  // Users of other jobs may write to the folder too: a link of theirs must not lead this process to
+  // a file of its own user.
+  ::unlink(staged.c_str());
+  const int file =
+      ::open(staged.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  if (file < 0) return false;
+  const bool is_written = WriteAll(file, text);
+  if (::close(file) != 0 || !is_written || std::rename(staged.c_str(), path.c_str()) != 0) {
+    ::unlink(staged.c_str());
+    return false;
   }
-  return std::rename(staged.c_str(), path.c_str()) == 0;
+  return true;
 }
 
 }  // namespace parplan

@@ -46,7 +46,8 @@ class PassiveWindow {
 
 // Writes `text` to `folder` under `name`, completely or not at all, unless `max_files` files are
 // waiting there already; replaces a file of that name. Returns false if it was not written, for
-// whatever reason. The name gets the ending `.window.json`, which alone counts as waiting.
+// whatever reason. Follows no symbolic link. The name gets the ending `.window.json`, which alone
+// counts as waiting.
 bool LeaveFile(const std::string& folder, const std::string& name, const std::string& text,
                int max_files);
 

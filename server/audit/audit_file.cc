@@ -66,13 +66,16 @@ AuditRecord Shortened(const AuditRecord& record) {
   return shortened;
 }
 
-std::string LineOf(const AuditRecord& record, const AuditHead& before, absl::Time now,
-                   int64_t omitted_count) {
+// The event of the first line of a file that goes on after one that was renamed.
+constexpr char kContinuation[] = "continuation";
+
+std::string LineOf(const AuditRecord& record, absl::string_view event, const AuditHead& before,
+                   absl::Time now, int64_t omitted_count) {
   const bool is_refusal = record.event == AuditRecord::Event::kRefusal;
   Json line = {
       {"sequence", before.sequence + 1},
       {"time", absl::FormatTime(absl::RFC3339_full, now, absl::UTCTimeZone())},
-      {"event", EventName(record.event)},
+      {"event", std::string(event)},
       {"decision", is_refusal ? "refused" : "allowed"},
       {"identity", record.identity},
       {"role", record.role},
@@ -199,6 +202,20 @@ absl::Status AuditFile::Reopen() {
   AuditHead head = head_;
   int64_t size = 0;
   PARPLAN_RETURN_IF_ERROR(OpenFile(file, head, size));
+  if (size == 0 && head.sequence > 0) {
+    const std::string line =
+        LineOf(AuditRecord(), kContinuation, head, options_.clock->Now(), /*omitted_count=*/0);
+    const std::string text = absl::StrCat(line, "\n");
+    int error = options_.disk->Append(file.get(), text);
+    if (error == 0) error = options_.disk->Flush(file.get());
+    if (error != 0) {
+      // The part of it that may be left is half a line, as a crash leaves one.
+      options_.disk->Cut(file.get(), 0);
+      return WriteError(error);
+    }
+    head = AuditHead{head.sequence + 1, AuditLineDigest(line)};
+    size = static_cast<int64_t>(text.size());
+  }
   // The last chance of the old file to end with a whole line.
   if (is_torn_) options_.disk->Cut(file_.get(), size_);
   file_ = std::move(file);
@@ -290,7 +307,8 @@ absl::Status AuditFile::Append(const std::deque<Waiting>& batch) {
   AuditHead head = head_;
   bool is_awaited = false;
   for (const Waiting& waiting : batch) {
-    const std::string line = LineOf(waiting.record, head, waiting.time, waiting.omitted_count);
+    const std::string line = LineOf(waiting.record, EventName(waiting.record.event), head,
+                                    waiting.time, waiting.omitted_count);
     absl::StrAppend(&text, line, "\n");
     head = AuditHead{head.sequence + 1, AuditLineDigest(line)};
     is_awaited = is_awaited || waiting.outcome.has_value();

@@ -114,9 +114,11 @@ class AuditFile : public AuditSink {
   void Flush();
 
   // Opens `path` again, after the file was renamed to be kept elsewhere; does nothing if `path` is
-  // still the file in use. A new or empty file goes on with number and digest of the old one, a
-  // file with lines after its own last line. Records that wait go to the file that is opened.
-  // Returns the errors of `Open`; the old file stays in use then. May wait for the disk.
+  // still the file in use. A new or empty file goes on with number and digest of the old one, by a
+  // line of its own (event `continuation`), a file with lines after its own last
+  // line. Records that wait go to the file that is opened. Returns the errors of `Open`,
+  // UNAVAILABLE (AUDIT_UNAVAILABLE) if that line cannot be written; the old file stays in use then.
+  // May wait for the disk.
   absl::Status Reopen();
 
   // Returns the last line written, of this file or those before. May wait for the disk.

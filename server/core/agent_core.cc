@@ -81,6 +81,13 @@ absl::Status AgentSession::Add(const v1::ConnectAgentRequest& request) {
   return connection_ == 0 ? core_->Greet(request, this) : core_->Handle(request, *this);
 }
 
+absl::Status AgentSession::AddUndecoded(const absl::Status& why) {
+  if (connection_ == 0) {
+    PARPLAN_RETURN_IF_ERROR(core_->guard_.CheckUndecoded(*context_, "ConnectAgent"));
+  }
+  return why;
+}
+
 AgentCore::AgentCore(const Clock& clock, Observer& observer, const Limits& limits, CallGuard& guard)
     : clock_(clock),
       observer_(observer),

@@ -63,6 +63,11 @@ class AgentSession {
   // too, or unrestricted.
   absl::Status Add(const v1::ConnectAgentRequest& request);
 
+  // Takes in place of a message one that cannot be decoded, which `why`, an error, says. Returns
+  // that, or before the first message the error of `CallGuard::CheckUndecoded`; the transport must
+  // end the stream with it.
+  absl::Status AddUndecoded(const absl::Status& why);
+
  private:
   friend class AgentCore;
   AgentSession(AgentCore* core, std::shared_ptr<AgentPeer> peer,

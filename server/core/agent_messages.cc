@@ -26,6 +26,12 @@ absl::Status CheckText(const std::string& text, bool required, int max_count,
   return CheckCharacterCount(text, max_count, field);
 }
 
+bool IsSha256Text(absl::string_view text) {
+  return text.size() == 64 && std::all_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_isdigit(c) || (c >= 'a' && c <= 'f');
+         });
+}
+
 // Returns `HOST:PORT`, with an IPv6 address in brackets.
 std::string AddressOf(const std::string& host, int port) {
   const bool is_ipv6 = absl::StrContains(host, ":") && !absl::StartsWith(host, "[");
@@ -84,8 +90,10 @@ absl::StatusOr<AgentFacts> ReadHello(const v1::AgentHello& hello) {
   PARPLAN_RETURN_IF_ERROR(
       CheckText(hello.device_kind(), true, kMaxNameCharacters, "hello.device_kind"));
   if (hello.device_count() < 1) return RequestError("hello.device_count", "must be at least 1");
-  PARPLAN_RETURN_IF_ERROR(CheckText(hello.inventory_fingerprint(), false, kMaxIdCharacters,
-                                    "hello.inventory_fingerprint"));
+  if (!hello.inventory_fingerprint().empty() && !IsSha256Text(hello.inventory_fingerprint())) {
+    return RequestError("hello.inventory_fingerprint",
+                        "must be a SHA-256 of 64 lower-case hexadecimal digits, or empty");
+  }
   return AgentFacts{.cluster = name.cluster,
                     .node = name.node,
                     .instance = hello.instance_id(),

@@ -17,7 +17,8 @@ namespace parplan {
 // Reads and checks `hello`. INVALID_ARGUMENT (SPEC_INVALID) naming the field below it, such as
 // `hello.node`, unless `node` is a resource name, `device_count` is at least 1, and the texts have
 // at most so many characters: `instance_id` 1 to 64, `host` 1 to 255 of visible ASCII,
-// `device_kind` 1 to 128, `agent` 128, `inventory_fingerprint` 64.
+// `device_kind` 1 to 128, `agent` 128; and `inventory_fingerprint` is empty or a SHA-256 of 64
+// lower-case hexadecimal digits.
 absl::StatusOr<AgentFacts> ReadHello(const v1::AgentHello& hello);
 
 // Reads `request_lease` and checks the rules that do not depend on the agent that asks; the keeper

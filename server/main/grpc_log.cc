@@ -1,8 +1,11 @@
 #include "server/main/grpc_log.h"
 
+#include <google/protobuf/stubs/common.h>
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 
 #include <atomic>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 
@@ -24,11 +27,19 @@ void Take(gpr_log_func_args* line) {
   }
 }
 
+void TakeProtobuf(google::protobuf::LogLevel /*level*/, const char* file, int line,
+                  const std::string& message) {
+  const ServerLog* const log = target;
+  if (log == nullptr) return;
+  log->Info("protobuf", {{"message", message}, {"source", absl::StrCat(file, ":", line)}});
+}
+
 }  // namespace
 
 void TakeGrpcLog(const ServerLog& log) {
   target = &log;
   gpr_set_log_function(Take);
+  google::protobuf::SetLogHandler(TakeProtobuf);
 }
 
 }  // namespace parplan

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/service/listen/listen_address.h"
 #include "base/service/shell/completion/completion.h"
 #include "base/service/shell/duration_flag.h"
 #include "base/service/shell/empty_text.h"
@@ -27,7 +28,6 @@
 #include "server/core/search_pool.h"
 #include "server/main/admin_commands.h"
 #include "server/main/config_file.h"
-#include "server/rpc/listen_address.h"
 #include "server/store/store_address.h"
 
 namespace parplan {

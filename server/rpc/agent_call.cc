@@ -1,8 +1,13 @@
 #include "server/rpc/agent_call.h"
 
+#include <grpcpp/support/slice.h>
+
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "base/error.h"
+#include "server/core/request_rules.h"
+#include "server/rpc/bounded_request.h"
 
 namespace parplan {
 namespace {
@@ -67,8 +72,25 @@ void AgentCall::TakeFirst() {
   Flush();
 }
 
+absl::Status AgentCall::AddRequest() {
+  grpc::Slice whole;
+  if (!request_.DumpToSingleSlice(&whole).ok()) {
+    return absl::InternalError("the server cannot read a message of the agent");
+  }
+  const absl::string_view bytes(reinterpret_cast<const char*>(whole.begin()), whole.size());
+  v1::ConnectAgentRequest request;
+  if (!HasFewParts(*request.descriptor(), bytes, kMaxAgentMessageParts) ||
+      !request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return session_->AddUndecoded(
+        RequestError("message",
+                     "is no message of parplan.v1.ConnectAgentRequest, or has more parts than any "
+                     "message of an agent"));
+  }
+  return session_->Add(request);
+}
+
 void AgentCall::Take() {
-  const absl::Status taken = WithoutExceptions([this] { return session_->Add(request_); });
+  const absl::Status taken = WithoutExceptions([this] { return AddRequest(); });
   if (!taken.ok()) {
     session_.reset();
     End(taken);
@@ -165,7 +187,8 @@ void AgentCall::Flush() {
     if (writing_ || finished_) return;
     if (broken_) queue_.clear();
     if (!queue_.empty()) {
-      message_ = std::move(queue_.front());
+      const grpc::Slice slice(queue_.front().SerializeAsString());
+      message_ = grpc::ByteBuffer(&slice, 1);
       queue_.pop_front();
       writing_ = true;
     } else if (end_.has_value() && !taking_first_) {

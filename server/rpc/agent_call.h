@@ -5,8 +5,10 @@
 #define PARPLAN_SERVER_RPC_AGENT_CALL_H_
 
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -20,9 +22,15 @@
 
 namespace parplan {
 
+// Parts (`HasFewParts`) that a message of an agent may have. A request for a lease of 64 nodes
+// (`Limits::max_lease_node_count`) has 66; an operator may allow more nodes.
+inline constexpr int64_t kMaxAgentMessageParts = 16384;
+
 // One stream. Lives until gRPC is done with it and the core has ended its session. gRPC calls it on
 // its threads, the core on any thread. It ends with the first of these, but the last one replaces
 // an end that was not sent yet:
+//   - INVALID_ARGUMENT (SPEC_INVALID) naming `message` for one that cannot be decoded or has more
+//     parts than any (`kMaxAgentMessageParts`); at first that of `AgentSession::AddUndecoded`;
 //   - OK once the agent has closed its side;
 //   - the error of `AgentSession::Add`, INTERNAL without a reason if that throws;
 //   - the status with which the core closes it (`AgentPeer`), among them the one for silence after
@@ -37,10 +45,9 @@ namespace parplan {
 // The end of a stream, with whatever status, follows the messages before it, except those dropped
 // above and those before the end of a credential. If the agent has not read them
 // `RpcContext::max_stream_silence` later, the stream is broken off: it then ends with CANCELLED.
-class AgentCall final
-    : public grpc::ServerBidiReactor<v1::ConnectAgentRequest, v1::ConnectAgentResponse>,
-      public AgentPeer,
-      public std::enable_shared_from_this<AgentCall> {
+class AgentCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                        public AgentPeer,
+                        public std::enable_shared_from_this<AgentCall> {
  public:
   // Starts a stream that owns itself. `rpc` outlives it.
   static AgentCall* Start(const RpcContext& rpc, grpc::CallbackServerContext* server_context);
@@ -58,7 +65,9 @@ class AgentCall final
  private:
   AgentCall(const RpcContext& rpc, grpc::CallbackServerContext& server_context);
 
-  // Hands the message to the session and reads the next one.
+  // Decodes the message and hands it to the session.
+  absl::Status AddRequest();
+  // Does that and reads the next message.
   void Take();
   // Does the same with the first message, on a thread that may wait.
   void TakeFirst();
@@ -76,8 +85,9 @@ class AgentCall final
   AlarmThread::Alarm first_message_alarm_;
   std::optional<Call> call_;               // Until gRPC is done.
   std::unique_ptr<AgentSession> session_;  // Used by the reading side.
-  v1::ConnectAgentRequest request_;
-  v1::ConnectAgentResponse message_;  // On its way while `writing_`.
+  // Bytes: what gRPC decodes by itself takes many times the memory of a message.
+  grpc::ByteBuffer request_;
+  grpc::ByteBuffer message_;  // On its way while `writing_`.
 
   std::mutex mutex_;
   std::deque<v1::ConnectAgentResponse> queue_;  // Guarded by mutex_, as the rest.

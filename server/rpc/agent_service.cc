@@ -4,12 +4,12 @@
 
 namespace parplan {
 
-AgentService::AgentService(const RpcContext& rpc) : rpc_(rpc) {
+AgentService::AgentService(const RpcContext& rpc) : BoundedService(rpc.requests), rpc_(rpc) {
   Bound("ListAgents", this, &AgentService::ListAgents);
 }
 
-grpc::ServerBidiReactor<v1::ConnectAgentRequest, v1::ConnectAgentResponse>*
-AgentService::ConnectAgent(grpc::CallbackServerContext* context) {
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* AgentService::ConnectAgent(
+    grpc::CallbackServerContext* context) {
   return AgentCall::Start(rpc_, context);
 }
 

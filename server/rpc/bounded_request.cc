@@ -21,6 +21,14 @@ using google::protobuf::io::CodedInputStream;
 // The depth at which decoders of protobuf stop.
 constexpr int kMaxDepth = 100;
 
+// Bytes that a part takes, without the bytes of a text: the largest message of a request, empty,
+// with its place in a list and what the allocator adds. The test `DecodedBytes` compares it with
+// all.
+constexpr int64_t kPartBytes = 384;
+
+// Bytes that a number of a list may take: eight, in a list that doubles as it grows.
+constexpr int64_t kNumberBytes = 16;
+
 // Returns the field of `type` that the decoder reads behind `tag`. Null if it keeps what follows as
 // an unknown field: no field has the number, or the one that has it is of another wire type.
 const FieldDescriptor* FieldOf(const Descriptor* type, uint32_t tag) {
@@ -45,6 +53,7 @@ class PartCount {
         left_(max_count) {}
 
   bool is_exceeded() const { return left_ < 0; }
+  int64_t bytes() const { return bytes_; }
 
   // Reads to the end of the message or group; a null `type` has no field. Returns false if there is
   // nothing more to count.
@@ -64,6 +73,9 @@ class PartCount {
     if (field == nullptr || field->cpp_type() == FieldDescriptor::CPPTYPE_STRING ||
         field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       --left_;
+      bytes_ += kPartBytes;
+    } else if (field->is_repeated()) {
+      bytes_ += kNumberBytes;
     }
     switch (wire_type) {
       case WireFormatLite::WIRETYPE_VARINT: {
@@ -88,6 +100,9 @@ class PartCount {
     int size = 0;
     if (!stream_.ReadVarintSizeAsInt(&size)) return false;
     if (field == nullptr || field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+      // A packed number may take one byte on the wire.
+      const bool is_packed = field != nullptr && field->is_packable();
+      bytes_ += is_packed ? size * kNumberBytes : size;
       return stream_.Skip(size);
     }
     if (size > stream_.BytesUntilLimit() && stream_.BytesUntilLimit() >= 0) return false;
@@ -99,31 +114,46 @@ class PartCount {
 
   CodedInputStream stream_;
   int64_t left_;
+  // The message itself is a part, which `left_` does not count.
+  int64_t bytes_ = kPartBytes;
 };
 
-// Returns whether a request, which stays as it is, has few parts.
-bool RequestHasFewParts(const Descriptor& type, grpc_byte_buffer* request) {
+// Returns what `DecodedBytes` says of a request, which stays as it is.
+std::optional<int64_t> DecodedRequestBytes(const Descriptor& type, grpc_byte_buffer* request) {
   grpc_byte_buffer_reader reader;
   // The decoder refuses what cannot be read.
-  if (grpc_byte_buffer_reader_init(&reader, request) == 0) return true;
+  if (grpc_byte_buffer_reader_init(&reader, request) == 0) return 0;
   const grpc_slice bytes = grpc_byte_buffer_reader_readall(&reader);
   grpc_byte_buffer_reader_destroy(&reader);
-  const bool has_few =
-      HasFewParts(type,
-                  absl::string_view(reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(bytes)),
-                                    GRPC_SLICE_LENGTH(bytes)),
-                  kMaxRequestParts);
+  const std::optional<int64_t> decoded =
+      DecodedBytes(type,
+                   absl::string_view(reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(bytes)),
+                                     GRPC_SLICE_LENGTH(bytes)),
+                   kMaxRequestParts);
   grpc_slice_unref(bytes);
-  return has_few;
+  return decoded;
+}
+
+// Replaces a request by `bytes`, which must be static.
+void Replace(grpc_byte_buffer*& request, const char* bytes) {
+  grpc_byte_buffer_destroy(request);
+  grpc_slice slice = grpc_slice_from_static_string(bytes);
+  request = grpc_raw_byte_buffer_create(&slice, 1);
 }
 
 }  // namespace
 
-bool HasFewParts(const Descriptor& type, absl::string_view message, int64_t max_count) {
-  if (message.size() > static_cast<size_t>(std::numeric_limits<int>::max())) return false;
+std::optional<int64_t> DecodedBytes(const Descriptor& type, absl::string_view message,
+                                    int64_t max_count) {
+  if (message.size() > static_cast<size_t>(std::numeric_limits<int>::max())) return std::nullopt;
   PartCount count(message, max_count);
   count.Read(&type, 0);
-  return !count.is_exceeded();
+  if (count.is_exceeded()) return std::nullopt;
+  return count.bytes();
+}
+
+bool HasFewParts(const Descriptor& type, absl::string_view message, int64_t max_count) {
+  return DecodedBytes(type, message, max_count).has_value();
 }
 
 int IndexOfMethod(const Descriptor& request, const std::string& name) {
@@ -136,13 +166,17 @@ int IndexOfMethod(const Descriptor& request, const std::string& name) {
 
 void* BoundedHandler::Deserialize(grpc_call* call, grpc_byte_buffer* request, grpc::Status* status,
                                   void** handler_data) {
-  if (request != nullptr && !RequestHasFewParts(type_, request)) {
-    grpc_byte_buffer_destroy(request);
-    // The tag of no field.
-    grpc_slice nothing = grpc_slice_from_static_string("\xff");
-    request = grpc_raw_byte_buffer_create(&nothing, 1);
+  if (request == nullptr) return inner_->Deserialize(call, request, status, handler_data);
+  const std::optional<int64_t> bytes = DecodedRequestBytes(type_, request);
+  if (!bytes.has_value()) {
+    Replace(request, "\xff");  // The tag of no field.
+  } else if (!memory_.Reserve(call, *bytes)) {
+    Replace(request, "");
   }
-  return inner_->Deserialize(call, request, status, handler_data);
+  void* const decoded = inner_->Deserialize(call, request, status, handler_data);
+  // No `Call` sees a request that cannot be decoded.
+  if (decoded == nullptr) memory_.Release(call);
+  return decoded;
 }
 
 }  // namespace parplan

@@ -1,6 +1,6 @@
-// Requests that are decoded only if they have no more parts than a valid one can have. An empty
-// message takes two bytes on the wire and some 170 in memory, so that 24 requests of 4 MB, the
-// largest that the server receives, took 1.8 GB.
+// Requests that are decoded only if they have no more parts than a valid one can have, and only
+// while the server has memory for them. An empty message takes two bytes on the wire and some 170
+// in memory, so that 24 requests of 4 MB, the largest that the server receives, took 1.8 GB.
 
 #ifndef PARPLAN_SERVER_RPC_BOUNDED_REQUEST_H_
 #define PARPLAN_SERVER_RPC_BOUNDED_REQUEST_H_
@@ -11,10 +11,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "server/rpc/request_memory.h"
 
 namespace parplan {
 
@@ -22,11 +24,15 @@ namespace parplan {
 // runs and names of nodes with two, and as much again.
 inline constexpr int64_t kMaxRequestParts = int64_t{1} << 18;
 
-// Returns whether a message on the wire has at most `max_count` parts that take memory of their
-// own: messages, texts, groups, and fields that `type` does not have or has with another wire type.
-// The numbers of a packed field are no parts. Looks at no byte behind the first that the decoder
-// refuses, so the result says nothing about whether the message can be decoded. Takes time linear
-// in the size, and no memory.
+// Returns a bound of the bytes that a message on the wire takes once it is decoded; nothing if it
+// has more than `max_count` parts that take memory of their own: messages, texts, groups, and
+// fields that `type` does not have or has with another wire type. The numbers of a packed field are
+// no parts. Looks at no byte behind the first that the decoder refuses, so the result says nothing
+// about whether the message can be decoded. Takes time linear in the size, and no memory.
+std::optional<int64_t> DecodedBytes(const google::protobuf::Descriptor& type,
+                                    absl::string_view message, int64_t max_count);
+
+// Returns whether a message has at most `max_count` such parts.
 bool HasFewParts(const google::protobuf::Descriptor& type, absl::string_view message,
                  int64_t max_count);
 
@@ -36,12 +42,14 @@ int IndexOfMethod(const google::protobuf::Descriptor& request, const std::string
 
 // Calls `inner`, a handler of gRPC for methods whose requests are of `type`, with requests that
 // have few parts. Others reach it as one that cannot be decoded, which ends the call with
-// UNIMPLEMENTED.
+// UNIMPLEMENTED. One for which `memory` has no room reaches it as an empty request, and its `Call`
+// refuses it (`Call::admission`).
 class BoundedHandler final : public grpc::internal::MethodHandler {
  public:
-  BoundedHandler(const google::protobuf::Descriptor& type,
+  // `memory` outlives the handler.
+  BoundedHandler(const google::protobuf::Descriptor& type, RequestMemory& memory,
                  std::unique_ptr<grpc::internal::MethodHandler> inner)
-      : type_(type), inner_(std::move(inner)) {}
+      : type_(type), memory_(memory), inner_(std::move(inner)) {}
 
   void RunHandler(const HandlerParameter& parameter) override { inner_->RunHandler(parameter); }
   void* Deserialize(grpc_call* call, grpc_byte_buffer* request, grpc::Status* status,
@@ -49,6 +57,7 @@ class BoundedHandler final : public grpc::internal::MethodHandler {
 
  private:
   const google::protobuf::Descriptor& type_;
+  RequestMemory& memory_;
   const std::unique_ptr<grpc::internal::MethodHandler> inner_;
 };
 
@@ -57,6 +66,9 @@ class BoundedHandler final : public grpc::internal::MethodHandler {
 template <typename Base>
 class BoundedService : public Base {
  protected:
+  // `memory` outlives the service.
+  explicit BoundedService(RequestMemory& memory) : memory_(memory) {}
+
   template <typename Service, typename Request, typename Response>
   void Bound(const std::string& name, Service* service,
              grpc::ServerUnaryReactor* (Service::*method)(grpc::CallbackServerContext*,
@@ -81,9 +93,12 @@ class BoundedService : public Base {
  private:
   template <typename Request>
   void Bound(const std::string& name, std::unique_ptr<grpc::internal::MethodHandler> handler) {
-    this->MarkMethodCallback(IndexOfMethod(*Request::descriptor(), name),
-                             new BoundedHandler(*Request::descriptor(), std::move(handler)));
+    this->MarkMethodCallback(
+        IndexOfMethod(*Request::descriptor(), name),
+        new BoundedHandler(*Request::descriptor(), memory_, std::move(handler)));
   }
+
+  RequestMemory& memory_;
 };
 
 }  // namespace parplan

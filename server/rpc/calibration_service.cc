@@ -4,7 +4,8 @@
 
 namespace parplan {
 
-CalibrationService::CalibrationService(const RpcContext& rpc) : rpc_(rpc) {
+CalibrationService::CalibrationService(const RpcContext& rpc)
+    : BoundedService(rpc.requests), rpc_(rpc) {
   Bound("UploadCalibration", this, &CalibrationService::UploadCalibration);
   Bound("GetCalibration", this, &CalibrationService::GetCalibration);
   Bound("ListCalibrations", this, &CalibrationService::ListCalibrations);

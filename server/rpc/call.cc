@@ -61,6 +61,7 @@ Call::Call(const RpcContext& rpc, absl::string_view method,
       TimeLeft(server_context,
                deadline == Deadline::kNone ? absl::InfiniteDuration() : rpc.default_deadline),
       rpc.core.clock(), std::move(caller), HostOfPeer(record_.peer));
+  memory_ = rpc.requests.Take(server_context.c_call(), context_->holder());
   rpc_.core.observer().CallStarted(method);
   rpc_.gate.CallStarted(record_.peer);
 }

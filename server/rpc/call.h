@@ -22,14 +22,15 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/error.h"
+#include "base/service/listen/connection_gate.h"
 #include "server/access/authorizer.h"
 #include "server/core/call_context.h"
 #include "server/core/observer.h"
 #include "server/core/server_core.h"
 #include "server/rpc/alarm_thread.h"
 #include "server/rpc/blocking_pool.h"
-#include "server/rpc/connection_gate.h"
 #include "server/rpc/credential_watch.h"
+#include "server/rpc/request_memory.h"
 #include "server/rpc/unread_answers.h"
 
 namespace parplan {
@@ -78,6 +79,8 @@ struct RpcContext {
   CredentialWatch& credentials;
   // Breaks off calls whose client does not read the answer.
   UnreadAnswers& unread;
+  // Bounds decoded requests.
+  RequestMemory& requests;
   // How long the client of a stream may send nothing while the server waits for its first message,
   // and for a later one.
   absl::Duration max_first_silence;
@@ -108,6 +111,11 @@ class Call {
 
   // Returns the time until the deadline: negative once it has passed, infinite if there is none.
   absl::Duration time_left() const { return context_->deadline() - rpc_.core.clock().Steady(); }
+
+  // Returns OK if the request of the call was decoded and may be kept; else the refusal
+  // (`RequestMemory::Share::status`), with which the call must end at once: its request is empty,
+  // or takes memory for which there is no room.
+  const absl::Status& admission() const { return memory_->status(); }
 
   // Returns OK if the caller may make this call; else what `CallGuard::Check` says, for which it
   // may wait.
@@ -148,6 +156,7 @@ class Call {
   grpc::CallbackServerContext& server_context_;  // Until gRPC is done.
   const absl::Duration start_;                   // On the steady clock.
   std::shared_ptr<CallContext> context_;
+  std::unique_ptr<const RequestMemory::Share> memory_;  // Not null.
   CallRecord record_;
   int64_t credential_ = 0;  // Its number in the watch; 0 if it is not watched.
   int64_t unread_ = 0;      // Its number among the unread answers; 0 before it has one.

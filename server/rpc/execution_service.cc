@@ -54,7 +54,8 @@ class RawReport {
 
 }  // namespace
 
-ExecutionService::ExecutionService(const RpcContext& rpc) : rpc_(rpc) {
+ExecutionService::ExecutionService(const RpcContext& rpc)
+    : BoundedService(rpc.requests), rpc_(rpc) {
   Bound("CreateExecution", this, &ExecutionService::CreateExecution);
   Bound("CompleteExecution", this, &ExecutionService::CompleteExecution);
   Bound("FailExecution", this, &ExecutionService::FailExecution);

@@ -17,6 +17,10 @@ namespace {
 template <typename Response, typename Request, typename AskCore>
 void Ask(const RpcContext& rpc, const std::shared_ptr<UnaryCall<Response>>& call,
          const Request& request, AskCore ask) {
+  if (!call->admission().ok()) {
+    call->End(call->admission());
+    return;
+  }
   rpc.question_pool.Run([call, &request, ask = std::move(ask)] {
     const absl::Status asked = WithoutExceptions([&] {
       if (const absl::Status allowed = call->Authorize(request); !allowed.ok()) return allowed;
@@ -29,7 +33,7 @@ void Ask(const RpcContext& rpc, const std::shared_ptr<UnaryCall<Response>>& call
 
 }  // namespace
 
-PlanService::PlanService(const RpcContext& rpc) : rpc_(rpc) {
+PlanService::PlanService(const RpcContext& rpc) : BoundedService(rpc.requests), rpc_(rpc) {
   Bound("ShapePlan", this, &PlanService::ShapePlan);
   Bound("CreatePlan", this, &PlanService::CreatePlan);
   Bound("SearchPlan", this, &PlanService::SearchPlan);

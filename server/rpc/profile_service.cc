@@ -41,7 +41,7 @@ class RawUpload {
 
 }  // namespace
 
-ProfileService::ProfileService(const RpcContext& rpc) : rpc_(rpc) {
+ProfileService::ProfileService(const RpcContext& rpc) : BoundedService(rpc.requests), rpc_(rpc) {
   Bound("GetProfile", this, &ProfileService::GetProfile);
   Bound("ListProfiles", this, &ProfileService::ListProfiles);
   Bound("DeleteProfile", this, &ProfileService::DeleteProfile);

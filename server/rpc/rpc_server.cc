@@ -1,7 +1,6 @@
 #include "server/rpc/rpc_server.h"
 
 #include <grpc/grpc.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
@@ -17,10 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/service/listen/listen_address.h"
+#include "base/service/listen/listening_sockets.h"
 #include "base/status_macros.h"
 #include "base/system/start_thread.h"
-#include "server/rpc/listen_address.h"
-#include "server/rpc/listening_sockets.h"
 #include "server/rpc/undecodable_calls.h"
 
 namespace parplan {
@@ -128,9 +127,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
   std::unique_ptr<RpcServer> server(new RpcServer(core, options, std::move(sockets)));
   const std::shared_ptr<grpc::ServerCredentials> credentials =
       MakeServerCredentials(tls == nullptr ? TlsFiles() : tls->copies());
-  // Both are settings of the whole process that BuildAndStart reads.
+  // A setting of the whole process that BuildAndStart reads.
   grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
   server->tls_ = std::move(tls);
   grpc::ServerBuilder builder;
@@ -141,6 +139,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
   builder.RegisterService(&server->executions_);
   builder.RegisterService(&server->calibrations_);
   builder.RegisterService(&server->agents_);
+  builder.RegisterService(&server->reflection_);
   ConfigureTransport(core.limits(), builder);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(std::make_unique<UndecodableCalls>(server->rpc_));
@@ -171,6 +170,7 @@ RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options, Listenin
     : core_(core),
       gate_(std::move(sockets), options.connections),
       unread_(alarms_, options.max_unread_time, options.max_unread_bytes),
+      requests_(options.max_request_memory),
       pool_(kBlockingThreadCount),
       question_pool_(kQuestionThreadCount),
       authorizer_(options.authorizer == nullptr ? std::make_shared<Authorizer>(AccessRules())
@@ -187,13 +187,15 @@ RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options, Listenin
            alarms_,
            credentials_,
            unread_,
+           requests_,
            options.max_first_silence,
            options.max_stream_silence},
       profiles_(rpc_),
       plans_(rpc_),
       executions_(rpc_),
       calibrations_(rpc_),
-      agents_(rpc_) {}
+      agents_(rpc_),
+      reflection_(rpc_, ServiceNames()) {}
 
 RpcServer::~RpcServer() { Drain(absl::ZeroDuration(), absl::ZeroDuration()); }
 

@@ -15,12 +15,14 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/service/health/health_server.h"
+#include "base/service/listen/connection_gate.h"
 #include "server/access/authorizer.h"
 #include "server/core/server_core.h"
 #include "server/rpc/blocking_pool.h"
 #include "server/rpc/call.h"
-#include "server/rpc/connection_gate.h"
 #include "server/rpc/credential_watch.h"
+#include "server/rpc/reflection_service.h"
+#include "server/rpc/request_memory.h"
 #include "server/rpc/server_credentials.h"
 #include "server/rpc/services.h"
 #include "server/rpc/tls_copies.h"
@@ -54,6 +56,10 @@ struct RpcServerOptions {
   // Bytes of all answers that wait for their clients, as many as gRPC may have for requests. Beyond
   // them the oldest calls of the `CallContext::holder` that has most of them are broken off.
   int64_t max_unread_bytes = int64_t{256} << 20;
+  // Bytes that decoded requests may take together, from before they are decoded until their calls
+  // have ended; those of one `CallContext::holder` half of it. As many as gRPC may have for
+  // messages on their way; a question about 1,000 different layers takes about 2 MB.
+  int64_t max_request_memory = int64_t{256} << 20;
   // Knows what callers may do. Null: everybody may do everything.
   std::shared_ptr<Authorizer> authorizer;
   // Limits of connections; `LimitsForDescriptors` for a program of its own.
@@ -143,6 +149,7 @@ class RpcServer {
   ConnectionGate gate_;
   AlarmThread alarms_;
   UnreadAnswers unread_;
+  RequestMemory requests_;
   BlockingPool pool_;
   BlockingPool question_pool_;
   std::unique_ptr<TlsCopies> tls_;  // Null without TLS.
@@ -154,6 +161,7 @@ class RpcServer {
   ExecutionService executions_;
   CalibrationService calibrations_;
   AgentService agents_;
+  ReflectionService reflection_;
   std::unique_ptr<HealthServer> health_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;  // Null once drained.

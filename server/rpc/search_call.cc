@@ -14,6 +14,11 @@ SearchCall* SearchCall::Start(const RpcContext& rpc, grpc::CallbackServerContext
                               [weak = std::weak_ptr(call)](const absl::Status& status) {
                                 if (const auto held = weak.lock()) held->Revoke(status);
                               });
+  if (const absl::Status& admission = call->call_.admission(); !admission.ok()) {
+    call->Conclude(admission);
+    call->LeaveRequest();
+    return call.get();
+  }
   // gRPC keeps the request until the call ends, which it does not before this has run.
   rpc.question_pool.Run([&rpc, call, &request] {
     const absl::Status started = WithoutExceptions([&] {

@@ -55,16 +55,6 @@ absl::Status Deaf(absl::string_view why) {
 
 }  // namespace
 
-ListenerAddress AddressOfListener(const FileDescriptor& listener) {
-  ListenerAddress result;
-  result.length = sizeof result.address;
-  if (getsockname(listener.get(), reinterpret_cast<sockaddr*>(&result.address), &result.length) !=
-      0) {
-    result.length = 0;
-  }
-  return result;
-}
-
 absl::Status ProbeListener(const ListenerAddress& listener, bool uses_tls, absl::Duration timeout) {
   const absl::Duration end = Clock::Real().Steady() + timeout;
   const FileDescriptor probe(

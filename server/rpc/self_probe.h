@@ -4,22 +4,11 @@
 #ifndef PARPLAN_SERVER_RPC_SELF_PROBE_H_
 #define PARPLAN_SERVER_RPC_SELF_PROBE_H_
 
-#include <sys/socket.h>
-
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "base/system/posix_file.h"
+#include "base/service/listen/listening_sockets.h"
 
 namespace parplan {
-
-// Address of a socket that listens.
-struct ListenerAddress {
-  sockaddr_storage address = {};
-  socklen_t length = 0;
-};
-
-// Returns the address that a socket was bound to; its `length` is 0 if the system does not say.
-ListenerAddress AddressOfListener(const FileDescriptor& listener);
 
 // Connects to `listener` and begins to speak HTTP/2, or with `uses_tls` a handshake. Returns OK
 // once the server says anything, or closes the connection: then threads that accept and those of

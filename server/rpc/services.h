@@ -132,13 +132,16 @@ class CalibrationService final : public BoundedService<v1::CalibrationService::C
   const RpcContext& rpc_;
 };
 
-// Keeps the streams of agents and lists the agents.
-class AgentService final : public BoundedService<v1::AgentService::CallbackService> {
+// Keeps the streams of agents and lists the agents. Messages of agents come as bytes, so that those
+// of too many parts are not decoded.
+class AgentService final
+    : public BoundedService<v1::AgentService::WithRawCallbackMethod_ConnectAgent<
+          v1::AgentService::WithCallbackMethod_ListAgents<v1::AgentService::Service>>> {
  public:
   // `rpc` outlives the service.
   explicit AgentService(const RpcContext& rpc);
 
-  grpc::ServerBidiReactor<v1::ConnectAgentRequest, v1::ConnectAgentResponse>* ConnectAgent(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ConnectAgent(
       grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* ListAgents(grpc::CallbackServerContext* context,
                                        const v1::ListAgentsRequest* request,

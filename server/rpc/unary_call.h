@@ -24,8 +24,9 @@ template <typename Response>
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
   // Begins a call, and does not ask whether the caller may make it. The method that gRPC called
-  // returns it (`get()`), sees to it that `Authorize` is asked before any work, on a thread that
-  // may wait, and that `End` is called, also after the call was cancelled. `rpc` outlives the call;
+  // returns it (`get()`), ends it at once if `admission` is an error, sees to it that `Authorize`
+  // is asked before any work, on a thread that may wait, and that `End` is called, also after the
+  // call was cancelled. `rpc` outlives the call;
   // gRPC keeps the request and `response` until the answer.
   static std::shared_ptr<UnaryCall> Start(const RpcContext& rpc, absl::string_view method,
                                           grpc::CallbackServerContext* server_context,
@@ -36,6 +37,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
   const std::shared_ptr<CallContext>& context() const { return call_.context(); }
+
+  // See `Call::admission`.
+  const absl::Status& admission() const { return call_.admission(); }
 
   // See `Call::Authorize`.
   template <typename Request>
@@ -94,6 +98,10 @@ grpc::ServerUnaryReactor* AnswerOnPool(const RpcContext& rpc, absl::string_view 
                                        grpc::CallbackServerContext* server_context,
                                        const Request* request, Response* response, Work work) {
   const auto call = UnaryCall<Response>::Start(rpc, method, server_context, response);
+  if (!call->admission().ok()) {
+    call->End(call->admission());
+    return call.get();
+  }
   rpc.pool.Run([call, request, work = std::move(work)] {
     call->End(WithoutExceptions([&]() -> absl::StatusOr<Response> {
       if (const absl::Status allowed = call->Authorize(*request); !allowed.ok()) return allowed;
@@ -116,6 +124,7 @@ grpc::ServerUnaryReactor* AnswerNow(const RpcContext& rpc, absl::string_view met
                                     const Request* request, Response* response, const Work& work) {
   const auto call = UnaryCall<Response>::Start(rpc, method, server_context, response);
   call->End(WithoutExceptions([&]() -> absl::StatusOr<Response> {
+    if (!call->admission().ok()) return call->admission();
     if (const absl::Status allowed = call->Authorize(*request); !allowed.ok()) return allowed;
     return work();
   }));

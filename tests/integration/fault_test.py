@@ -16,6 +16,7 @@ import os
 import pathlib
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -167,6 +168,13 @@ class FaultTest(unittest.TestCase):
                 self.assertFalse(again.errors, last_lines(server))
         finally:
             server.kill()
+        self.check_audit(server)
+
+    def check_audit(self, server):
+        """No line of the audit log is torn or missing, whatever failed in the lives before."""
+        done = subprocess.run([SERVER, "audit", "verify", server.folder / "audit.jsonl"],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def inject(self, kinds, errors, more=NEVER):
         """Every life, with one failing call, and with `more` failing after it."""
@@ -245,6 +253,21 @@ class FaultTest(unittest.TestCase):
                 plans.append(plan)
             return dict(life.errors), self.verdicts(client, plans)
 
+    def report(self, server, life, plan, number):
+        """Adds windows to the execution that a job opened with the plan at first."""
+        with parplan.Client(server.address) as client:
+            if number == 0:
+                opened = life.ask(client, EXECUTIONS, "CreateExecution",
+                                  {"parent": plan.name, "request_id": "runs-on"})
+                life.executions[opened.name] = 0
+            for name in life.executions:
+                windows = [{"execution": name, "window": {
+                    "first_step": 100 * number + 10 * index, "step_count": 10,
+                    "median_step_duration": "0.5s"}} for index in range(3)]
+                answer = life.ask(client, EXECUTIONS, "ReportMetrics", windows)
+                if answer is not None:
+                    life.executions[name] += answer.stored_window_count
+
     def test_clocks_that_are_wrong(self):
         hour, year = 3600, 365 * 86400
         for shift in (hour, -hour, year, -year):
@@ -261,12 +284,24 @@ class FaultTest(unittest.TestCase):
             client.upload("clusters/lab/nodes/node-a", "r", parplan.small_profile(), 60)
         plans = []
         self.assertEqual(self.ask_and_verify(server, plans), ({}, ["VALID"]))
+        life = Life()
+        self.report(server, life, plans[0], 0)
         self.move_clock(server, shift, restarts)
         wrong = self.ask_and_verify(server, plans)
+        self.report(server, life, plans[0], 1)
         self.move_clock(server, 0, restarts)
         errors, verdicts = self.ask_and_verify(server, plans)
+        self.report(server, life, plans[0], 2)
         print(f"faults: clock {shift:+d} s, restarted {restarts}: {wrong}, afterwards "
-              f"{(errors, verdicts)}", file=sys.stderr)
+              f"{(errors, verdicts)}, of executions {dict(life.errors)}", file=sys.stderr)
+        # An execution that runs takes measurements whatever the time is, and keeps them.
+        self.assertFalse(life.errors)
+        with parplan.Client(server.address) as client:
+            for name, count in life.executions.items():
+                execution = client.call(EXECUTIONS, "GetExecution", {"name": name})
+                self.assertEqual(execution.window_count, count)
+                closed = client.call(EXECUTIONS, "CompleteExecution", {"name": name})
+                self.assertEqual(closed.window_count, count)
         # Plans are signed again, and those from before and from now are as good as ever.
         self.assertEqual(errors, {}, last_lines(server))
         self.assertEqual((verdicts[0], verdicts[-1]), ("VALID", "VALID"))
@@ -281,6 +316,7 @@ class FaultTest(unittest.TestCase):
             meanwhile = "EXPIRED" if far or shift > 0 else "VALID"
             self.assertEqual(verdicts, ["VALID", meanwhile, "VALID"])
         server.kill()
+        self.check_audit(server)
 
 
 if __name__ == "__main__":

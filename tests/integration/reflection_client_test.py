@@ -106,7 +106,13 @@ class ReflectionClient(unittest.TestCase):
         self.client.call(PLANS, "GetCapabilities", {}, metadata=(
             ("x-request-id", "named-by-the-caller"),
             ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")))
+        # The decoder has a line of its own about it.
+        with self.assertRaises(grpc.RpcError) as refused:
+            self.client.channel.unary_unary(f"/{PLANS}/GetPlan")(b"\x0a\x01\xff", timeout=30)
+        self.assertEqual(refused.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
         lines = [json.loads(line) for line in self.server.log().splitlines()]
+        self.assertEqual([line["level"] for line in lines if line["event"] == "protobuf"],
+                         ["info"])
         self.assertTrue(all({"time", "level", "event"} <= line.keys() for line in lines))
         named = [line for line in lines if line.get("request_id") == "named-by-the-caller"]
         self.assertEqual(len(named), 1)

@@ -2,8 +2,7 @@
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/impl/server_builder_option.h>
-#include <grpcpp/impl/server_builder_plugin.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -12,53 +11,106 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/service/listen/connection_gate.h"
+#include "base/service/listen/listen_address.h"
+#include "base/service/listen/listening_sockets.h"
 
 namespace parplan {
 namespace {
 
-// Reflection, once turned on, becomes a plugin of every server of the process; this one removes it.
-class NoPlugins : public grpc::ServerBuilderOption {
- public:
-  void UpdateArguments(grpc::ChannelArguments*) override {}
-  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
-    plugins->clear();
-  }
-};
+// A request names a service, so that this is ample; gRPC refuses more before it decodes.
+constexpr int kMaxRequestBytes = 4096;
+
+// Memory of messages on their way and of calls in progress, over all connections.
+constexpr size_t kMaxTransportBytes = size_t{16} << 20;
+
+// Each probe of a kubelet is a connection with one call, and a client that watches has a call for
+// each name. Not measured.
+constexpr int kMaxConcurrentStreams = 16;
+constexpr int kMaxConnections = 64;
+
+// For the settings of HTTP/2, and until a client that is gone is found out.
+constexpr int kHandshakeTimeoutMs = 10000;
+constexpr int kKeepaliveTimeMs = 30000;
+constexpr int kKeepaliveTimeoutMs = 15000;
+constexpr int kMinClientPingIntervalMs = 10000;
+
+void ConfigureTransport(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+  // gRPC inflates a message before it looks at its size, so a megabyte could become a gigabyte.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  grpc::ResourceQuota quota("parplan-health");
+  quota.Resize(kMaxTransportBytes);
+  builder.SetResourceQuota(quota);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kMinClientPingIntervalMs);
+}
+
+ConnectionLimits Limits() {
+  ConnectionLimits limits;
+  limits.max_open_count = kMaxConnections;
+  limits.max_silent_count = kMaxConnections;
+  return limits;
+}
 
 }  // namespace
 
 struct HealthServer::Server {
-  int port = 0;
+  explicit Server(ListeningSockets sockets) : gate(std::move(sockets), Limits()) {}
+
   grpc::CallbackGenericService nothing;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
+  // Hands connections to the acceptor until it ends.
+  ConnectionGate gate;
 };
 
 absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(
     const std::string& address, const std::vector<std::string>& services) {
-  auto made = std::make_unique<Server>();
+  const auto refused = [&address](absl::string_view why) {
+    return absl::UnavailableError(absl::StrCat("cannot serve health on ", address, " (", why,
+                                               "); check that no other program listens there and "
+                                               "that this machine has the address"));
+  };
+  if (const absl::Status valid = CheckListenAddress(address, "health"); !valid.ok()) {
+    return refused(valid.message());
+  }
+  absl::StatusOr<ListeningSockets> sockets = Listen(address);
+  if (!sockets.ok()) return refused(sockets.status().message());
+  auto made = std::make_unique<Server>(*std::move(sockets));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
-  builder.SetOption(std::make_unique<NoPlugins>());
   // gRPC needs a service other than health; this one refuses every method.
   builder.RegisterCallbackGenericService(&made->nothing);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &made->port);
+  ConfigureTransport(builder);
+  made->acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
   made->server = builder.BuildAndStart();
-  if (made->server == nullptr || made->port == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot serve health on ", address,
-                     "; check that no other program listens there and that "
-                     "this machine has the address"));
-  }
+  if (made->server == nullptr) return refused("gRPC cannot start a server; its log says why");
   grpc::HealthCheckServiceInterface* const health = made->server->GetHealthCheckService();
   health->SetServingStatus("", true);
   for (const std::string& service : services) health->SetServingStatus(service, true);
+  made->gate.Start([acceptor = made->acceptor.get()](int listener, int connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = listener;
+    parameters.fd = connection;
+    acceptor->HandleNewConnection(&parameters);
+  });
   return std::unique_ptr<HealthServer>(new HealthServer(std::move(made)));
 }
 
 HealthServer::HealthServer(std::unique_ptr<Server> server) : server_(std::move(server)) {}
 
 HealthServer::~HealthServer() {
+  server_->gate.StopAccepting();
   server_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
 }
 
@@ -70,6 +122,6 @@ void HealthServer::SetServing(const std::string& service, bool is_serving) {
   server_->server->GetHealthCheckService()->SetServingStatus(service, is_serving);
 }
 
-int HealthServer::port() const { return server_->port; }
+int HealthServer::port() const { return server_->gate.port(); }
 
 }  // namespace parplan

@@ -15,7 +15,9 @@ namespace parplan {
 // A server that answers `grpc.health.v1.Health` while it lives and refuses every other method with
 // UNIMPLEMENTED. A name that `Start` was not given is NOT_FOUND for `Check`. No API and no
 // reflection can be reached here, so plain text reveals nothing.
-// Nothing limits the connections. The destructor gives calls in progress 200 ms, then cancels them.
+// A `ConnectionGate` accepts: 64 connections at most, half of them of one host, and a new one takes
+// the place of the oldest. Compressed messages and those above 4 KiB are refused. The destructor
+// gives calls in progress 200 ms, then cancels them.
 class HealthServer {
  public:
   // Starts with SERVING for the empty name and for each of `services`, full names of gRPC services.

@@ -1,6 +1,7 @@
 #include "clients/kubernetes/report_service.h"
 
 #include <gmock/gmock.h>
+#include <grpc/compression.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
@@ -92,6 +93,49 @@ class ReportServiceTest : public testing::Test {
   std::unique_ptr<v1::ExecutionService::Stub> stub_;
   v1::ReportMetricsResponse response_;
 };
+
+TEST_F(ReportServiceTest, TakesNoCompressedAndNoLargeMessages) {
+  v1::FailExecutionRequest request;
+  request.set_name(name_);
+  request.set_reason(std::string(1 << 20, 'x'));
+  const auto fail = [&](bool compressed) {
+    grpc::ClientContext context;
+    if (compressed) context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+    v1::Execution execution;
+    return stub_->FailExecution(&context, request, &execution).error_code();
+  };
+  EXPECT_EQ(fail(true), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(fail(false), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(Report({{name_, Windows({0})[0]}}).ok());
+}
+
+// Each stream takes a thread; without a limit 8,000 of them take as many.
+TEST_F(ReportServiceTest, HoldsFewSilentStreams) {
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<v1::ReportMetricsResponse>> responses;
+  std::vector<std::unique_ptr<grpc::ClientWriter<v1::ReportMetricsRequest>>> streams;
+  v1::ReportMetricsRequest request;
+  request.set_execution(name_);
+  *request.mutable_window() = Windows({0})[0];
+  for (int i = 0; i < 30; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    contexts.back()->set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
+    responses.push_back(std::make_unique<v1::ReportMetricsResponse>());
+    streams.push_back(stub_->ReportMetrics(contexts.back().get(), responses.back().get()));
+    streams.back()->Write(request);
+  }
+  // A stream beyond the threads is ended; without a limit it would wait for its deadline.
+  EXPECT_EQ(streams.back()->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  streams.pop_back();
+  for (size_t i = 0; i < streams.size(); ++i) {
+    contexts[i]->TryCancel();
+    (void)streams[i]->Finish();
+  }
+  grpc::Status status;
+  for (int i = 0; i < 100 && !(status = Report({{name_, Windows({10})[0]}})).ok(); ++i) {
+  }
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
 
 TEST_F(ReportServiceTest, SaysWhoListsExecutions) {
   grpc::ClientContext context;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -299,6 +300,22 @@ TEST(ModelSpec, CountsTheParametersOfLlamaTwo) {
   EXPECT_EQ(model.parameter_count(), 6'738'415'616);
 }
 
+// Vision and language, an encoder with a decoder, parts of models, and a model of nothing but a
+// table.
+TEST(ModelSpec, TakesEmbeddingsBetweenLayersAndModelsWithoutThem) {
+  for (const std::vector<ModelLayerRun>& runs :
+       std::vector<std::vector<ModelLayerRun>>{{{0, 1}, {1, 2}, {0, 1}, {1, 2}, {2, 1}},
+                                               {{1, 2}},
+                                               {{0, 1}, {1, 2}},
+                                               {{0, 1}},
+                                               {{1, 2}, {2, 1}},
+                                               {{0, 2}}}) {
+    RawModel raw = LlamaModel();
+    raw.runs = runs;
+    EXPECT_OK(Create(raw).status());
+  }
+}
+
 using BrokenModel = BrokenRule<RawModel>;
 
 class ModelSpecRules : public testing::TestWithParam<BrokenModel> {};
@@ -326,6 +343,16 @@ INSTANTIATE_TEST_SUITE_P(
          [](RawModel& m) { m.runs[1].layer_count = 0; }},
         {"TooManyLayers", "model.layer_runs[1].layer_count",
          [](RawModel& m) { m.runs[1].layer_count = kMaxLayerCount; }},
+        {"HeadFirst", "model.layer_runs[1].layer_definition_id",
+         [](RawModel& m) { std::reverse(m.runs.begin(), m.runs.end()); }},
+        {"LayersAfterTheHead", "model.layer_runs[3].layer_definition_id",
+         [](RawModel& m) {
+           m.runs.push_back({1, 1});
+         }},
+        {"EmbeddingLast", "model.layer_runs[1].layer_definition_id",
+         [](RawModel& m) {
+           m.runs = {{1, 32}, {0, 1}};
+         }},
         {"TooManyParameters", "model.layer_runs[1].layer_count",
          [](RawModel& m) { m.definitions[1].parameter_count = int64_t{1} << 50; }},
     }),

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 #include "profiler-agent/drift/window_spool.h"
 #include "tests/profiler-agent/passive/fake_nccl.h"
 
@@ -37,6 +41,22 @@ TEST(PassiveWindow, TakesSoManyShapesAndCountsTheOthers) {
   PassiveWindow window;
   for (int64_t i = 1; i <= 300; ++i) window.Add(Sample(i, 10));
   EXPECT_EQ(window.lost_count(), 300 - static_cast<int64_t>(PassiveWindow::kMaxShapes));
+}
+
+// Whoever may write to the folder could have this process write to any file of its user.
+TEST(LeaveFile, FollowsNoLink) {
+  const SpoolFolder folder;
+  const std::string target = folder.path() + "/precious";
+  std::ofstream(target) << "kept";
+  for (const char* const name : {"a.window.json.new", "a.window.json"}) {
+    std::filesystem::create_symlink(target, folder.path() + "/" + name);
+    EXPECT_TRUE(LeaveFile(folder.path(), "a", "{}", 2));
+    std::string text;
+    std::ifstream(target) >> text;
+    EXPECT_EQ(text, "kept") << name;
+    EXPECT_FALSE(std::filesystem::is_symlink(folder.path() + "/a.window.json"));
+    std::filesystem::remove(folder.path() + "/a.window.json");
+  }
 }
 
 TEST(LeaveFile, LeavesNoMoreThanMayWait) {

@@ -261,8 +261,57 @@ TEST_F(AuditFileTest, ARenamedFileIsFollowedByOneThatGoesOn) {
   ASSERT_OK_AND_ASSIGN(const AuditSummary older, VerifyAuditFile(path + ".1"));
   ASSERT_OK_AND_ASSIGN(const AuditSummary newer, VerifyAuditFile(path));
   EXPECT_EQ(older.line_count, 2);
-  EXPECT_EQ(newer.line_count, 1);
+  EXPECT_EQ(newer.line_count, 2);
   EXPECT_EQ(newer.before, older.head);
+  EXPECT_THAT(TextOf(path), HasSubstr("\"event\":\"continuation\""));
+}
+
+// Without a line the new file would begin at number 1, and the chain would look torn.
+TEST_F(AuditFileTest, ARenamedFileIsFollowedEvenIfTheServerEndsAtOnce) {
+  {
+    const auto log = Open();
+    ASSERT_OK(log->Write(Call("first")));
+    std::filesystem::rename(path, path + ".1");
+    ASSERT_OK(log->Reopen());
+  }
+  {
+    const auto log = Open();
+    ASSERT_OK(log->Write(Call("second")));
+  }
+  ASSERT_OK_AND_ASSIGN(const AuditSummary older, VerifyAuditFile(path + ".1"));
+  ASSERT_OK_AND_ASSIGN(const AuditSummary newer, VerifyAuditFile(path));
+  EXPECT_EQ(newer.before, older.head);
+  EXPECT_EQ(newer.head.sequence, 3);
+  // An empty log that is renamed is followed by one that begins anew.
+  std::filesystem::remove(path);
+  const auto log = Open();
+  std::filesystem::rename(path, path + ".2");
+  ASSERT_OK(log->Reopen());
+  EXPECT_EQ(TextOf(path), "");
+}
+
+TEST_F(AuditFileTest, ARotationThatFindsNoRoomKeepsTheOldFile) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  const auto log = Open();
+  ASSERT_OK(log->Write(Call("first")));
+  std::filesystem::rename(path, path + ".1");
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 10;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status refused = log->Reopen();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnavailable));
+  ASSERT_OK(log->Write(Call("second")));
+  EXPECT_EQ(TextOf(path), "");
+  ASSERT_OK(log->Reopen());
+  ASSERT_OK(log->Write(Call("third")));
+  ASSERT_OK_AND_ASSIGN(const AuditSummary older, VerifyAuditFile(path + ".1"));
+  ASSERT_OK_AND_ASSIGN(const AuditSummary newer, VerifyAuditFile(path));
+  EXPECT_EQ(older.line_count, 2);
+  EXPECT_EQ(newer.before, older.head);
+  EXPECT_EQ(newer.line_count, 2);
 }
 
 // Files may grow to one byte more than the log has: a disk that is full in the middle of a line.

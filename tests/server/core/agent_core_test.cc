@@ -317,8 +317,17 @@ TEST_F(AgentCoreTest, MessagesThatBreakARuleNameTheirField) {
   EXPECT_EQ(hello_field([](H& h) { h.clear_device_kind(); }), "hello.device_kind");
   EXPECT_EQ(hello_field([](H& h) { h.set_device_count(0); }), "hello.device_count");
   EXPECT_EQ(hello_field([](H& h) { h.set_agent(std::string(129, 'a')); }), "hello.agent");
-  EXPECT_EQ(hello_field([](H& h) { h.set_inventory_fingerprint(std::string(65, 'a')); }),
-            "hello.inventory_fingerprint");
+  for (const std::string& fingerprint :
+       {std::string(65, 'a'), std::string(63, 'a'), std::string(64, 'A'), std::string(64, 'g'),
+        std::string(64, '\n'), std::string("no digest")}) {
+    EXPECT_EQ(hello_field([&](H& h) { h.set_inventory_fingerprint(fingerprint); }),
+              "hello.inventory_fingerprint")
+        << fingerprint;
+  }
+  const auto known = core->StartSession(std::make_shared<RecordingPeer>());
+  v1::ConnectAgentRequest hello = Hello("y");
+  hello.mutable_hello()->set_inventory_fingerprint("09af" + std::string(60, '0'));
+  EXPECT_OK(known->Add(hello));
 
   const auto session = core->StartSession(std::make_shared<RecordingPeer>());
   EXPECT_EQ(FactOf(session->Add(Ask({"a"})), "field"), "hello");

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/service/metrics/exposer.h"
 #include "base/system/posix_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/metrics/exposer.h"
 #include "server/metrics/prometheus_observer.h"
 #include "tests/support/status_matchers.h"
 

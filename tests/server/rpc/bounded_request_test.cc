@@ -3,10 +3,18 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor_database.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/wire_format_lite.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,7 +23,9 @@
 #include "absl/strings/string_view.h"
 #include "base/error.h"
 #include "clients/cpp/status_from_grpc.h"
+#include "parplan/v1/agent_service.pb.h"
 #include "parplan/v1/calibration.pb.h"
+#include "parplan/v1/calibration_service.pb.h"
 #include "parplan/v1/plan_service.pb.h"
 #include "server/access/policy.h"
 #include "server/audit/audit_record.h"
@@ -115,6 +125,83 @@ TEST(HasFewParts, LooksAtNothingBehindWhatCannotBeDecoded) {
   EXPECT_TRUE(Fits(Repeated("\x7b", 200), 150));
 }
 
+// Adds each message that a message of `type` may hold, and itself.
+void AddTypes(const google::protobuf::Descriptor* type,
+              std::set<const google::protobuf::Descriptor*>& types) {
+  if (!types.insert(type).second) return;
+  for (int i = 0; i < type->field_count(); ++i) {
+    if (const auto* const held = type->field(i)->message_type()) AddTypes(held, types);
+  }
+}
+
+int64_t SpaceOfDecoded(const google::protobuf::Descriptor& type, absl::string_view bytes) {
+  const std::unique_ptr<google::protobuf::Message> message(
+      google::protobuf::MessageFactory::generated_factory()->GetPrototype(&type)->New());
+  EXPECT_TRUE(message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
+  return static_cast<int64_t>(message->SpaceUsedLong());
+}
+
+// For each field of each message of a request: a thousand times what takes the fewest bytes.
+TEST(DecodedBytes, IsNoLessThanWhatTheMessageTakes) {
+  using google::protobuf::FieldDescriptor;
+  using google::protobuf::internal::WireFormatLite;
+  std::set<const google::protobuf::Descriptor*> types;
+  AddTypes(v1::CreatePlanRequest::descriptor(), types);
+  AddTypes(v1::ShapePlanRequest::descriptor(), types);
+  AddTypes(v1::ExportPlanRequest::descriptor(), types);
+  AddTypes(v1::UploadCalibrationRequest::descriptor(), types);
+  AddTypes(v1::ConnectAgentRequest::descriptor(), types);
+  ASSERT_GT(types.size(), 30u);
+  int count = 0;
+  for (const google::protobuf::Descriptor* const type : types) {
+    for (int i = 0; i < type->field_count(); ++i) {
+      const FieldDescriptor& field = *type->field(i);
+      if (!field.is_repeated()) continue;
+      std::string one;
+      {
+        google::protobuf::io::StringOutputStream text(&one);
+        google::protobuf::io::CodedOutputStream stream(&text);
+        stream.WriteVarint32(
+            field.is_packable()
+                ? WireFormatLite::MakeTag(field.number(),
+                                          WireFormatLite::WireTypeForFieldType(
+                                              static_cast<WireFormatLite::FieldType>(field.type())))
+                : WireFormatLite::MakeTag(field.number(),
+                                          WireFormatLite::WIRETYPE_LENGTH_DELIMITED));
+        if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+          stream.WriteLittleEndian64(0);
+        } else {
+          stream.WriteVarint32(0);
+        }
+      }
+      for (const int many : {1, 9, 1000}) {
+        const std::string bytes = Repeated(one, many);
+        EXPECT_LE(SpaceOfDecoded(*type, bytes), DecodedBytes(*type, bytes, 1000000))
+            << field.full_name() << " " << many;
+      }
+      ++count;
+    }
+  }
+  EXPECT_GT(count, 20);
+  // Packed numbers of one byte, a long text, and fields that the type does not have.
+  const google::protobuf::Descriptor& residuals = *v1::ResidualClass::descriptor();
+  const std::string doubles = std::string("\x32\xc0\x3e", 3) + std::string(8000, '\0');
+  EXPECT_LE(SpaceOfDecoded(residuals, doubles), DecodedBytes(residuals, doubles, 10));
+  v1::CreatePlanRequest text;
+  text.set_job_id(std::string(100000, 'x'));
+  const std::string long_text = text.SerializeAsString();
+  EXPECT_LE(SpaceOfDecoded(*text.descriptor(), long_text),
+            DecodedBytes(*text.descriptor(), long_text, 10));
+  for (const absl::string_view unknown :
+       {absl::string_view("\xfa\x7f\x00", 3), absl::string_view("\x78\x01", 2),
+        absl::string_view("\x7b\x7c", 2), absl::string_view("\x7b\x08\x01\x7c", 4)}) {
+    const std::string bytes = Repeated(unknown, 1000);
+    EXPECT_LE(SpaceOfDecoded(*text.descriptor(), bytes),
+              DecodedBytes(*text.descriptor(), bytes, 10000));
+  }
+  EXPECT_EQ(DecodedBytes(*text.descriptor(), Repeated("\x78\x01", 11), 10), std::nullopt);
+}
+
 // Every method of the contract whose client sends one message: all in the generated code of the
 // package, also those that are added after this test.
 std::vector<const google::protobuf::MethodDescriptor*> MethodsWithOneRequest() {
@@ -154,9 +241,11 @@ TEST(RpcServer, RequestsOfTooManyPartsAreNotDecoded) {
             grpc::UNIMPLEMENTED);
   // The end of a stream would be OK.
   for (const std::string& message : {unknown, std::string("\xff\xff")}) {
-    EXPECT_EQ(CallRaw(harness.channel(), "/parplan.v1.ExecutionService/ReportMetrics", message)
-                  .error_code(),
-              grpc::INVALID_ARGUMENT);
+    for (const char* const method :
+         {"/parplan.v1.ExecutionService/ReportMetrics", "/parplan.v1.AgentService/ConnectAgent"}) {
+      EXPECT_EQ(CallRaw(harness.channel(), method, message).error_code(), grpc::INVALID_ARGUMENT)
+          << method;
+    }
   }
   ASSERT_OK(harness.UploadSmallProfile().status());
   EXPECT_EQ(CallRaw(harness.channel(), "/parplan.v1.PlanService/CreatePlan",
@@ -165,12 +254,14 @@ TEST(RpcServer, RequestsOfTooManyPartsAreNotDecoded) {
             grpc::OK);
 }
 
-// Whoever may not report learns nothing more from bytes that are no report.
-TEST(RpcServer, AReportThatIsNotDecodedIsRefusedForTheRoleFirst) {
+// Whoever may not report or connect learns nothing more from bytes that are no message.
+TEST(RpcServer, AStreamThatIsNotDecodedIsRefusedForTheRoleFirst) {
   RpcHarness harness;
-  const auto report = [&harness] {
+  std::string service = "ExecutionService";
+  std::string method = "ReportMetrics";
+  const auto report = [&] {
     return FromGrpcStatus(
-        CallRaw(harness.channel(), "/parplan.v1.ExecutionService/ReportMetrics", "\xff\xff"));
+        CallRaw(harness.channel(), absl::StrCat("/parplan.v1.", service, "/", method), "\xff\xff"));
   };
   Grant grant;
   grant.identities = {"anonymous"};
@@ -188,6 +279,61 @@ TEST(RpcServer, AReportThatIsNotDecodedIsRefusedForTheRoleFirst) {
   grant.jobs = {"mine"};
   harness.Allow({grant});
   EXPECT_THAT(report(), IsRefused(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid));
+  service = "AgentService";
+  method = "ConnectAgent";
+  EXPECT_THAT(report(), IsRefused(absl::StatusCode::kPermissionDenied, Reason::kRoleRequired));
+  EXPECT_EQ(harness.audit().records().back().method, "ConnectAgent");
+  grant.role = "agent";
+  grant.jobs = {};
+  grant.nodes = {"mine"};
+  harness.Allow({grant});
+  EXPECT_THAT(report(), IsRefused(absl::StatusCode::kInvalidArgument, Reason::kSpecInvalid));
+}
+
+// A question that waits keeps its memory, and gives it back with its answer.
+TEST(RpcServer, RequestsThatWaitTakeNoMoreMemoryThanThereIs) {
+  GatedPlanner planner;
+  RpcHarness harness(RpcHarness::TestLimits(), planner.Function());
+  ASSERT_OK(harness.UploadSmallProfile().status());
+  v1::CreatePlanRequest question = SmallQuestion();
+  for (int i = 0; i < 2000; ++i) {
+    *question.mutable_spec()->mutable_model()->add_layer_definitions() =
+        question.spec().model().layer_definitions(0);
+    question.mutable_spec()
+        ->mutable_model()
+        ->mutable_layer_definitions()
+        ->rbegin()
+        ->set_layer_definition_id(absl::StrCat("spare-", i));
+  }
+  const std::string bytes = question.SerializeAsString();
+  const int64_t size = *DecodedBytes(*question.descriptor(), bytes, kMaxRequestParts);
+  RpcServerOptions options;
+  // Room for one of a caller, and for one of another.
+  options.max_request_memory = 2 * size + 100'000;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<RpcServer> server,
+                       RpcServer::Start(harness.core(), options));
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<grpc::Channel> channel,
+                       MakeChannel({.target = absl::StrCat("127.0.0.1:", server->port())}));
+  const auto ask = [&](const char* method) {
+    return FromGrpcStatus(
+        CallRaw(channel, absl::StrCat("/parplan.v1.PlanService/", method), bytes));
+  };
+  planner.Shut();
+  std::thread waiting([&] { EXPECT_OK(ask("CreatePlan")); });
+  planner.WaitForArrivals(1);
+  for (const char* const method : {"CreatePlan", "SearchPlan"}) {
+    const absl::Status refused = ask(method);
+    EXPECT_THAT(refused, IsRefused(absl::StatusCode::kResourceExhausted, Reason::kQueueFull));
+    EXPECT_THAT(refused.message(), testing::HasSubstr("requests in progress of this caller"));
+    EXPECT_TRUE(GetRetryDelay(refused).has_value());
+  }
+  EXPECT_OK(PlanClient(channel).GetCapabilities().status());
+  planner.Open();
+  waiting.join();
+  // gRPC is done with the first call a moment after its answer.
+  absl::Status answer = ask("CreatePlan");
+  for (int i = 0; i < 1000 && absl::IsResourceExhausted(answer); ++i) answer = ask("CreatePlan");
+  EXPECT_OK(answer);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/rpc/listening_sockets.h"
+#include "base/service/listen/listening_sockets.h"
 #include "server/rpc/rpc_server.h"
 #include "tests/base/service/tls/test_certificate.h"
 #include "tests/server/rpc/rpc_harness.h"

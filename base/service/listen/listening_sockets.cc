@@ -1,4 +1,4 @@
-#include "server/rpc/listening_sockets.h"
+#include "base/service/listen/listening_sockets.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -15,8 +15,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/service/listen/listen_address.h"
 #include "base/status_macros.h"
-#include "server/rpc/listen_address.h"
 
 namespace parplan {
 namespace {
@@ -139,6 +139,16 @@ absl::StatusOr<ListeningSockets> Listen(const std::string& address) {
   }
   if (!sockets.descriptors.empty()) return sockets;
   return first_failure.ok() ? CannotListen(address, "the name has no address") : first_failure;
+}
+
+ListenerAddress AddressOfListener(const FileDescriptor& listener) {
+  ListenerAddress result;
+  result.length = sizeof result.address;
+  if (getsockname(listener.get(), reinterpret_cast<sockaddr*>(&result.address), &result.length) !=
+      0) {
+    result.length = 0;
+  }
+  return result;
 }
 
 }  // namespace parplan

@@ -1,4 +1,4 @@
-#include "server/rpc/listen_address.h"
+#include "base/service/listen/listen_address.h"
 
 #include <gtest/gtest.h>
 

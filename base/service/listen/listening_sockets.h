@@ -1,8 +1,10 @@
 // Binding and listening, for a server that accepts its connections itself. `RpcServer::Start` calls
 // it for the `ConnectionGate`.
 
-#ifndef PARPLAN_SERVER_RPC_LISTENING_SOCKETS_H_
-#define PARPLAN_SERVER_RPC_LISTENING_SOCKETS_H_
+#ifndef PARPLAN_BASE_SERVICE_LISTEN_LISTENING_SOCKETS_H_
+#define PARPLAN_BASE_SERVICE_LISTEN_LISTENING_SOCKETS_H_
+
+#include <sys/socket.h>
 
 #include <string>
 #include <vector>
@@ -21,6 +23,15 @@ struct ListeningSockets {
   int port = 0;
 };
 
+// Address of a socket that listens.
+struct ListenerAddress {
+  sockaddr_storage address = {};
+  socklen_t length = 0;
+};
+
+// Returns the address that a socket was bound to; its `length` is 0 if the system does not say.
+ListenerAddress AddressOfListener(const FileDescriptor& listener);
+
 // Listens on `address`; port 0 takes a free one, the same for all addresses of the host. One
 // address that can be bound is enough, and nothing says which others failed. A socket of [::] takes
 // connections over IPv4 too. Waits for the resolution of a name, for as long as the system's
@@ -34,4 +45,4 @@ absl::StatusOr<ListeningSockets> Listen(const std::string& address);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_SERVER_RPC_LISTENING_SOCKETS_H_
+#endif  // PARPLAN_BASE_SERVICE_LISTEN_LISTENING_SOCKETS_H_

@@ -10,8 +10,8 @@
 //
 // A connection is handed over once it has sent a byte; clients of TLS and of HTTP/2 speak first.
 
-#ifndef PARPLAN_SERVER_RPC_CONNECTION_GATE_H_
-#define PARPLAN_SERVER_RPC_CONNECTION_GATE_H_
+#ifndef PARPLAN_BASE_SERVICE_LISTEN_CONNECTION_GATE_H_
+#define PARPLAN_BASE_SERVICE_LISTEN_CONNECTION_GATE_H_
 
 #include <condition_variable>
 #include <cstdint>
@@ -27,9 +27,8 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/service/listen/listening_sockets.h"
 #include "base/system/posix_file.h"
-#include "server/rpc/listening_sockets.h"
-#include "server/rpc/self_probe.h"
 
 namespace parplan {
 
@@ -197,4 +196,4 @@ class ConnectionGate {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_SERVER_RPC_CONNECTION_GATE_H_
+#endif  // PARPLAN_BASE_SERVICE_LISTEN_CONNECTION_GATE_H_

@@ -1,8 +1,8 @@
-// Serves metrics over plain HTTP at `/metrics`, on a port of its own. server/main/main.cc starts
-// one.
+// Serves metrics over plain HTTP at `/metrics`, on a port of its own. The server, the agent and the
+// sidecar start one.
 
-#ifndef PARPLAN_SERVER_METRICS_EXPOSER_H_
-#define PARPLAN_SERVER_METRICS_EXPOSER_H_
+#ifndef PARPLAN_BASE_SERVICE_METRICS_EXPOSER_H_
+#define PARPLAN_BASE_SERVICE_METRICS_EXPOSER_H_
 
 #include <memory>
 #include <string>
@@ -40,4 +40,4 @@ class MetricsExposer {
 
 }  // namespace parplan
 
-#endif  // PARPLAN_SERVER_METRICS_EXPOSER_H_
+#endif  // PARPLAN_BASE_SERVICE_METRICS_EXPOSER_H_

@@ -1,4 +1,4 @@
-#include "server/metrics/exposer.h"
+#include "base/service/metrics/exposer.h"
 
 #include <prometheus/collectable.h>
 #include <prometheus/exposer.h>

@@ -1,4 +1,4 @@
-#include "server/rpc/connection_gate.h"
+#include "base/service/listen/connection_gate.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 // Checks of the addresses that a server listens on. The settings, main.cc and `RpcServer` check
 // with it.
 
-#ifndef PARPLAN_SERVER_RPC_LISTEN_ADDRESS_H_
-#define PARPLAN_SERVER_RPC_LISTEN_ADDRESS_H_
+#ifndef PARPLAN_BASE_SERVICE_LISTEN_LISTEN_ADDRESS_H_
+#define PARPLAN_BASE_SERVICE_LISTEN_LISTEN_ADDRESS_H_
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -24,4 +24,4 @@ bool IsLocalAddress(absl::string_view address);
 
 }  // namespace parplan
 
-#endif  // PARPLAN_SERVER_RPC_LISTEN_ADDRESS_H_
+#endif  // PARPLAN_BASE_SERVICE_LISTEN_LISTEN_ADDRESS_H_
