@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "tests/clients/import/hugging_face_cases.h"
 #include "tests/support/status_matchers.h"
@@ -26,24 +27,30 @@ constexpr char kCompressed[] = R"({"model_type": "deepseek_v4", "hidden_size": 3
     "compress_ratios": [0, 128, 128, 4], "compress_rope_theta": 160000, "scoring_func": "sqrtsoftplus",
     "swiglu_limit": 10.0, "max_position_embeddings": 32})";
 
-constexpr int64_t kWide = 32;
-constexpr int64_t kHeads = 4 * 16;
+constexpr int64_t kCompressedWide = 32;
+constexpr int64_t kCompressedHeads = 4 * 16;
 // Queries, the key, the output of two groups of heads, and sinks.
-constexpr int64_t kAttention =
-    12 * (kWide + 1 + kHeads) + kWide * 16 + 16 + kHeads * 6 + 2 * 6 * kWide + 4;
+constexpr int64_t kCompressedAttention = 12 * (kCompressedWide + 1 + kCompressedHeads) +
+                                         kCompressedWide * 16 + 16 + kCompressedHeads * 6 +
+                                         2 * 6 * kCompressedWide + 4;
 // Weights of 4 streams before a part, behind it and between streams; of two parts.
-constexpr int64_t kStreams = 2 * (24 * (4 * kWide + 1) + 3);
-constexpr int64_t kExperts = 9 * 3 * kWide * 16 + 8 * kWide + 8;
-constexpr int64_t kPlainLayer = kAttention + kStreams + kExperts + 2 * kWide;
-constexpr int64_t kHeavy = 2 * kWide * 16 + 128 * 16 + 16;
-constexpr int64_t kSparse = 2 * kWide * 32 + 4 * 32 + 16;
-constexpr int64_t kIndexer = 2 * kWide * 16 + 4 * 16 + 8 + 12 * 3 * 8 + kWide * 3;
-constexpr int64_t kEnds = 2 * 100 * kWide + kWide + 4 * (4 * kWide + 1) + 1;
+constexpr int64_t kCompressedStreams = 2 * (24 * (4 * kCompressedWide + 1) + 3);
+constexpr int64_t kCompressedExperts = 9 * 3 * kCompressedWide * 16 + 8 * kCompressedWide + 8;
+constexpr int64_t kCompressedPlainLayer =
+    kCompressedAttention + kCompressedStreams + kCompressedExperts + 2 * kCompressedWide;
+constexpr int64_t kCompressedHeavy = 2 * kCompressedWide * 16 + 128 * 16 + 16;
+constexpr int64_t kCompressedSparse = 2 * kCompressedWide * 32 + 4 * 32 + 16;
+constexpr int64_t kCompressedIndexer =
+    2 * kCompressedWide * 16 + 4 * 16 + 8 + 12 * 3 * 8 + kCompressedWide * 3;
+constexpr int64_t kCompressedEnds =
+    2 * 100 * kCompressedWide + kCompressedWide + 4 * (4 * kCompressedWide + 1) + 1;
 
 TEST(CompressedAttention, LayersHaveWhatTheirRatioSays) {
-  EXPECT_EQ(ParametersOf(kCompressed), 4 * kPlainLayer + 2 * kHeavy + kSparse + kIndexer + kEnds);
+  EXPECT_EQ(ParametersOf(kCompressed), 4 * kCompressedPlainLayer + 2 * kCompressedHeavy +
+                                           kCompressedSparse + kCompressedIndexer +
+                                           kCompressedEnds);
   EXPECT_EQ(ParametersOf(With(kCompressed, R"({"compress_ratios": [0, 0, 1, 0]})")),
-            4 * kPlainLayer + kEnds);
+            4 * kCompressedPlainLayer + kCompressedEnds);
   // Names of newer files, and what a file without either has.
   EXPECT_EQ(ParametersOf(With(kCompressed, R"({"compress_ratios": null, "layer_types":
                 ["sliding_attention", "heavily_compressed_attention",
@@ -53,7 +60,7 @@ TEST(CompressedAttention, LayersHaveWhatTheirRatioSays) {
                                    "heavily_compressed_attention": 128}})")),
             ParametersOf(kCompressed));
   EXPECT_EQ(ParametersOf(With(kCompressed, R"({"compress_ratios": null})")),
-            ParametersOf(kCompressed) + kHeavy);
+            ParametersOf(kCompressed) + kCompressedHeavy);
   EXPECT_EQ(ParametersOf(With(kCompressed, R"({"compress_rates":
                 {"heavily_compressed_attention": 64}})")),
             ParametersOf(kCompressed) - 2 * 64 * 16);
@@ -66,7 +73,7 @@ TEST(CompressedAttention, LayersPassOnTheirStreams) {
   EXPECT_EQ(LayersOf(import.model), "oooo");
   for (const v1::LayerDefinition& layer : import.model.layer_definitions()) {
     if (layer.kind() != v1::LAYER_KIND_OPAQUE) continue;
-    EXPECT_EQ(layer.opaque().boundary_bytes_per_sample(), 4 * kWide * 32 * 2);
+    EXPECT_EQ(layer.opaque().boundary_bytes_per_sample(), 4 * kCompressedWide * 32 * 2);
   }
   EXPECT_THAT(import.notes, Contains(HasSubstr("num_nextn_predict_layers 1: layers that predict")));
 }

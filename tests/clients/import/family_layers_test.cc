@@ -226,7 +226,9 @@ TEST(FamilyLayers, LingWithFixedDecaysHasAttentionBehindTheLastGroup) {
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
   EXPECT_EQ(LayersOf(import.model), "s:S::");
   EXPECT_THAT(
-      ImportConfigText(With(config.c_str(), R"({"group_norm_size": null})")).status().ToString(),
+      ImportConfigText(With(config.c_str(), R"({"group_norm_size": null, "num_hidden_layers": 4})"))
+          .status()
+          .ToString(),
       HasSubstr("layer_types[0]: `linear_attention` is a kind of layer that is not known"));
 }
 

@@ -30,13 +30,14 @@ constexpr char kGemmaPair[] = R"({"model_type": "t5gemma", "is_encoder_decoder":
                 "head_dim": 8, "vocab_size": 50, "sliding_window": 6, "is_decoder": true,
                 "cross_attention_hidden_size": 16, "max_position_embeddings": 32}})";
 
-constexpr int64_t kEncoder = 16 * 8 * (2 * 4 + 2 * 2) + 3 * 16 * 24 + 4 * 16;
+constexpr int64_t kGemmaEncoder = 16 * 8 * (2 * 4 + 2 * 2) + 3 * 16 * 24 + 4 * 16;
 // Keys and values of the second attention read vectors of the encoder.
-constexpr int64_t kDecoder = 8 * 8 * (2 * 2 + 2) + 8 * 8 * 2 * 2 + 16 * 8 * 2 + 3 * 8 * 12 + 6 * 8;
+constexpr int64_t kGemmaDecoder =
+    8 * 8 * (2 * 2 + 2) + 8 * 8 * 2 * 2 + 16 * 8 * 2 + 3 * 8 * 12 + 6 * 8;
 
 TEST(ReadGemmaPair, BothPartsHaveSizesOfTheirOwn) {
   const int64_t tables = 50 * 16 + 50 * 8 + 16 + 8;
-  EXPECT_EQ(ParametersOf(kGemmaPair), 2 * kEncoder + 3 * kDecoder + tables);
+  EXPECT_EQ(ParametersOf(kGemmaPair), 2 * kGemmaEncoder + 3 * kGemmaDecoder + tables);
   // The head then has a table of its own.
   EXPECT_EQ(ParametersOf(With(kGemmaPair, R"({"tie_word_embeddings": false})")),
             ParametersOf(kGemmaPair) + 50 * 8);
@@ -63,7 +64,7 @@ TEST(ReadGemmaPair, TheSecondHasOneAttentionInEachLayer) {
   config["model_type"] = "t5gemma2";
   config["decoder"] = config["encoder"];
   config["encoder"] = {{"text_config", config["encoder"]}, {"vision_config", {{"hidden_size", 8}}}};
-  const int64_t layer = kEncoder + 2 * 8;
+  const int64_t layer = kGemmaEncoder + 2 * 8;
   EXPECT_EQ(ParametersOf(config.dump()), 4 * layer + 50 * 16 + 2 * 16 + 16);
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config.dump()));
   EXPECT_THAT(import.notes, Contains(HasSubstr("encoder.vision_config: this tower is left out")));

@@ -26,16 +26,17 @@ constexpr char kShared[] = R"({"model_type": "zamba2", "hidden_size": 16, "num_h
 
 // Products to the gate, the channels, both projections of the state and the time steps; the
 // convolution, three numbers a head, a norm, the product back, and the norm before it all.
-constexpr int64_t kRecurrence =
+constexpr int64_t kSharedRecurrence =
     16 * (32 + 32 + 2 * 8 + 4) + (32 + 16) * 5 + 3 * 4 + 32 + 32 * 16 + 16;
-constexpr int64_t kOwn = 16 * 16 + 3 * (16 + 2 * 24);
-constexpr int64_t kBlock = 32 * (32 + 2 * 16) + 32 * 16 + 3 * 16 * 24 + 32 + 16;
-constexpr int64_t kTables = 50 * 16 + 16;
+constexpr int64_t kSharedOwn = 16 * 16 + 3 * (16 + 2 * 24);
+constexpr int64_t kSharedBlock = 32 * (32 + 2 * 16) + 32 * 16 + 3 * 16 * 24 + 32 + 16;
+constexpr int64_t kSharedTables = 50 * 16 + 16;
 
 TEST(ReadSharedBlocks, CountsEachBlockOnce) {
-  EXPECT_EQ(ParametersOf(kShared), 5 * kRecurrence + 3 * kOwn + 2 * kBlock + kTables);
+  EXPECT_EQ(ParametersOf(kShared),
+            5 * kSharedRecurrence + 3 * kSharedOwn + 2 * kSharedBlock + kSharedTables);
   EXPECT_EQ(ParametersOf(With(kShared, R"({"num_mem_blocks": 1})")),
-            ParametersOf(kShared) - kBlock);
+            ParametersOf(kShared) - kSharedBlock);
   // Narrow matrices beside queries, keys and values, all as wide as the doubled input.
   EXPECT_EQ(ParametersOf(With(kShared, R"({"use_shared_attention_adapter": true})")),
             ParametersOf(kShared) + 3 * 3 * 6 * 32);
