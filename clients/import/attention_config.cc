@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "absl/strings/str_cat.h"
+#include "clients/import/compressed_attention.h"
 #include "clients/import/named_text.h"
 
 namespace parplan {
@@ -22,6 +23,8 @@ constexpr std::initializer_list<const char*> kGroupCountsOfFalcon = {"num_kv_hea
 void ReadLatentAttention(const FamilyTraits& traits, ConfigFields& fields, TransformerRunFacts& run,
                          std::vector<std::string>* notes) {
   const int key_value_rank = fields.Count({"kv_lora_rank"}, 0);
+  // DeepSeek-V4's narrow queries stand beside one key (compressed_attention.h).
+  if (key_value_rank == 0 && HasCompressedAttention(traits)) return;
   if (key_value_rank == 0) {
     for (const char* key : {"q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}) {
       // MiMo's values are narrower than its keys without latent attention (layer_variants.h).
@@ -166,10 +169,11 @@ void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunF
   }
 }
 
-int64_t ReadIndexer(ConfigFields& fields, const TransformerRunFacts& run,
-                    std::vector<std::string>* notes) {
+int64_t ReadIndexer(const FamilyTraits& traits, ConfigFields& fields,
+                    const TransformerRunFacts& run, std::vector<std::string>* notes) {
   // One of blocks of tokens is in some layers alone (layer_lists.h).
-  if (fields.Has("index_topk_blocks")) return 0;
+  // One of compressed keys is too (compressed_attention.h).
+  if (fields.Has("index_topk_blocks") || HasCompressedAttention(traits)) return 0;
   const int head_count = fields.Count({"index_n_heads"}, 0);
   if (head_count == 0) return 0;
   const int64_t head_size = fields.Size({"index_head_dim"});

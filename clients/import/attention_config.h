@@ -26,8 +26,8 @@ void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunF
 // returns its parameters in a layer; 0 if there is none. Appends to `notes` that an indexer is not
 // priced. `run` was read by `ReadHeads`. After an error, which `fields` remembers, the number means
 // nothing.
-int64_t ReadIndexer(ConfigFields& fields, const TransformerRunFacts& run,
-                    std::vector<std::string>* notes);
+int64_t ReadIndexer(const FamilyTraits& traits, ConfigFields& fields,
+                    const TransformerRunFacts& run, std::vector<std::string>* notes);
 
 // Returns the width of a head: `head_size`, or else the hidden size divided by the heads. REQUIRES,
 // unchecked: the run has heads.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "clients/import/layer_lists.h"
 #include "clients/import/named_text.h"
+#include "clients/import/state_space_config.h"
 
 namespace parplan {
 namespace {
@@ -36,10 +37,12 @@ void ReadNamedLayers(ConfigFields& fields, int layer_count, Experts& experts) {
     return;
   }
   for (int i = 0; i < layer_count; ++i) {
-    if (names[i] != "dense" && names[i] != "sparse") {
+    // DeepSeek-V4's names; a table gives the experts of a token in the first ones.
+    const bool is_sparse = names[i] == "sparse" || names[i] == "moe" || names[i] == "hash_moe";
+    if (names[i] != "dense" && !is_sparse) {
       fields.Fail(absl::StrCat("mlp_layer_types[", i, "]"), "must be `dense` or `sparse`");
     }
-    experts.in_layer[i] = names[i] == "sparse";
+    experts.in_layer[i] = is_sparse;
   }
 }
 
@@ -141,8 +144,10 @@ void AddIdentityExperts(ConfigFields& fields, int hidden_size, int dense_size, E
 void ReadExpertLayers(const FamilyTraits& traits, ConfigFields& fields, int layer_count,
                       Experts& experts) {
   experts.in_layer.assign(layer_count, true);
-  // The default of Ling's class.
-  const int dense_otherwise = traits.model_type == "bailing_hybrid" ? std::min(2, layer_count) : 0;
+  // The defaults of Ling's classes.
+  const bool is_ling = traits.model_type == "bailing_hybrid";
+  const int dense_in_ling = HasFixedDecays(traits, fields) ? 1 : 2;
+  const int dense_otherwise = is_ling ? std::min(dense_in_ling, layer_count) : 0;
   const int dense_first = fields.Count(kDenseLayerCounts, dense_otherwise);
   if (dense_first > layer_count) {
     fields.Fail(fields.Given(kDenseLayerCounts),

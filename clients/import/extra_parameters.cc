@@ -125,7 +125,7 @@ void ReadAttentionExtras(const FamilyTraits& traits, ConfigFields& fields,
         "the gate of attention's output counts as parameters of its layers; its time is not "
         "priced");
   }
-  extra.attention += ReadIndexer(fields, run, notes);
+  extra.attention += ReadIndexer(traits, fields, run, notes);
   if (!fields.Has("blocksparse_block_size")) return;
   for (const char* key : {"blocksparse_block_size", "blocksparse_homo_head_pattern",
                           "blocksparse_num_local_blocks", "blocksparse_triton_kernel_block_size",

@@ -2,10 +2,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/import/attention_config.h"
+#include "clients/import/compressed_attention.h"
 #include "clients/import/named_text.h"
+#include "clients/import/state_space_config.h"
 
 namespace parplan {
 namespace {
+
+// Layers of a group in Ling's classes if no field says so: those of Ling 3, and of Ling 2.5.
+int DefaultGroup(const FamilyTraits& traits, const ConfigFields& fields) {
+  if (!IsLing(traits)) return 0;
+  return HasFixedDecays(traits, fields) ? 5 : 6;
+}
 
 // Step3's queries pass through a narrow vector with a norm (multi-matrix factorisation attention,
 // arXiv 2507.19427).
@@ -84,15 +92,18 @@ std::vector<std::string> LayersOfFamily(const FamilyTraits& traits, ConfigFields
   const int prefix_period =
       is_cohere ? fields.Optional({"prefix_dense_sliding_window_pattern"}, 1) : 1;
   const int period = is_cohere ? fields.Optional({"sliding_window_pattern"}, 4) : 1;
-  // Ling: the last layer of each group has attention. Classes differ about an incomplete group.
-  const bool is_ling = traits.model_type == "bailing_hybrid";
-  const int group = fields.Optional({"layer_group_size"}, is_ling ? 6 : 0);
-  if (group > 0 && layer_count % group != 0) {
+  // Ling: the last layer of each group has attention. Classes differ about an incomplete group, in
+  // which Ling 2.5 has attention alone.
+  const bool is_incomplete_full = IsLing(traits) && HasFixedDecays(traits, fields);
+  const int group = fields.Optional({"layer_group_size"}, DefaultGroup(traits, fields));
+  const int grouped = group > 0 ? layer_count / group * group : 0;
+  if (grouped < layer_count && group > 0 && !is_incomplete_full) {
     fields.Fail("layer_group_size",
                 absl::StrCat("must divide the number of layers ", layer_count,
                              "; give layer_types where the last group is incomplete"));
     return names;
   }
+  if (HasCompressedAttention(traits)) return NamesByCompression(fields, layer_count);
   for (int i = 0; i < layer_count; ++i) {
     if (traits.model_type == "mimo_v2_flash") {
       const bool is_full = i == 0 || (i + 1) % 6 == 0;
@@ -111,7 +122,8 @@ std::vector<std::string> LayersOfFamily(const FamilyTraits& traits, ConfigFields
       const bool is_full = place % (is_prefix ? prefix_period : period) == 0;
       names.emplace_back(is_full ? "full_attention" : "sliding_attention");
     } else if (group > 0) {
-      names.emplace_back((i + 1) % group == 0 ? "full_attention" : "linear_attention");
+      const bool is_full = (i + 1) % group == 0 || i >= grouped;
+      names.emplace_back(is_full ? "full_attention" : "linear_attention");
     }
   }
   return names;
@@ -130,6 +142,7 @@ int ReadWindow(const FamilyTraits& traits, ConfigFields& fields) {
   int otherwise = 0;
   if (traits.model_type == "recurrent_gemma") otherwise = 2048;
   if (traits.model_type == "cohere2_moe") otherwise = 4096;
+  if (HasCompressedAttention(traits)) otherwise = 128;
   return fields.Count({"sliding_window", "sliding_window_size", "attention_window_size"},
                       otherwise);
 }
@@ -157,7 +170,7 @@ int64_t FamilyParameterCount(const FamilyTraits& traits, ConfigFields& fields,
   if (traits.model_type == "step3_text") return NarrowQueries(fields, run, notes);
   if (traits.model_type == "doge") return DynamicMask(fields, run, notes);
   if (traits.model_type == "jetmoe") return AttentionExperts(fields, run, notes);
-  if (traits.model_type == "bailing_hybrid") {
+  if (IsLing(traits) && HasChannelDecays(fields)) {
     notes->push_back(
         "the gate of each head of attention counts as parameters of its layers; its time is not "
         "priced");

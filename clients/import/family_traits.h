@@ -96,6 +96,12 @@ struct FamilyTraits {
   int state_space_state_size = 16;
 };
 
+// Returns whether the family is one of Ling's with linear attention: 2.5 and 3, which have one
+// name, or the first one.
+inline bool IsLing(const FamilyTraits& traits) {
+  return traits.model_type == "bailing_hybrid" || traits.model_type == "bailing_moe_linear";
+}
+
 // Returns the traits of `model_type`, which live as long as the process; null for a family without
 // an entry.
 const FamilyTraits* FindFamilyTraits(absl::string_view model_type);

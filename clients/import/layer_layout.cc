@@ -25,6 +25,7 @@ struct NamedLayer {
   bool has_indexer = false;
   // The layer has this part alone.
   bool is_alone = false;
+  KeyCompression compression = KeyCompression::kNone;
 };
 
 constexpr NamedLayer kNamedLayers[] = {
@@ -37,6 +38,12 @@ constexpr NamedLayer kNamedLayers[] = {
     {.name = "minimax_m3_sparse", .has_indexer = true},
     {.name = "sliding_attention", .has_window = true},
     {.name = "chunked_attention", .has_chunks = true},
+    {.name = "compressed_sparse_attention",
+     .has_window = true,
+     .compression = KeyCompression::kSparse},
+    {.name = "heavily_compressed_attention",
+     .has_window = true,
+     .compression = KeyCompression::kHeavy},
     {.name = "conv", .mixer = LayerMixer::kConvolution},
     {.name = "recurrent", .mixer = LayerMixer::kRecurrence},
     {.name = "mamba", .mixer = LayerMixer::kStateSpace},
@@ -101,6 +108,7 @@ std::vector<LayerParts> ReadNames(const FamilyTraits& traits, const std::vector<
     layer.has_feed_forward = known->is_alone || !all_alone;
     layer.has_experts = names[i] == "moe";
     layer.has_indexer = known->has_indexer;
+    layer.compression = known->compression;
     if (known->has_window && windows.window == 0) {
       fields.Fail(fields.Has("attention_layers") ? "window_size" : "sliding_window",
                   absl::StrCat("is required by ", field, "[", i, "]"));

@@ -64,6 +64,8 @@ std::string LayerName(const LayerParts& parts, const std::vector<LayerParts>& al
   if (parts.has_indexer && others([](const LayerParts& other) { return !other.has_indexer; })) {
     absl::StrAppend(&name, "-indexed");
   }
+  if (parts.compression == KeyCompression::kSparse) absl::StrAppend(&name, "-sparse-keys");
+  if (parts.compression == KeyCompression::kHeavy) absl::StrAppend(&name, "-compressed-keys");
   if (parts.shares_keys) absl::StrAppend(&name, "-shared-keys");
   if (!parts.has_feed_forward && std::any_of(all.begin(), all.end(), [&](const LayerParts& other) {
         return other.mixer == parts.mixer && other.has_feed_forward;

@@ -13,6 +13,10 @@ namespace parplan {
 // `kBoth` are those of made_layers.h.
 enum class LayerMixer { kAttention, kStateSpace, kNone, kOpaque, kConvolution, kRecurrence, kBoth };
 
+// Keys of how many tokens attention reads as one: each, of a few, of which an indexer chooses some,
+// or of many (compressed_attention.h).
+enum class KeyCompression { kNone, kSparse, kHeavy };
+
 // One layer.
 struct LayerParts {
   LayerMixer mixer = LayerMixer::kAttention;
@@ -32,6 +36,7 @@ struct LayerParts {
   // Parameters of this layer beyond those that its sizes and the model's biases and norms give.
   // Negative if there are fewer.
   int64_t extra_parameter_count = 0;
+  KeyCompression compression = KeyCompression::kNone;
   // Attention has a part that chooses the tokens that it reads.
   bool has_indexer = false;
   // Attention reads the keys and values of an earlier layer and has none of its own.

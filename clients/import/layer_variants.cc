@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/import/attention_config.h"
+#include "clients/import/compressed_attention.h"
 #include "clients/import/layer_lists.h"
 #include "clients/import/named_text.h"
 
@@ -231,6 +232,7 @@ void ReadPassedValues(const FamilyTraits& traits, bool keys_are_values, ConfigFi
 void ReadLayerVariants(const FamilyTraits& traits, ConfigFields& fields,
                        const TransformerRunFacts& run, std::vector<LayerParts>& layers,
                        ModelFacts& facts, std::vector<std::string>* notes) {
+  if (HasCompressedAttention(traits)) ReadCompressedAttention(fields, run, layers, facts, notes);
   if (IsMiMo(traits)) ReadHeadsOfWindows(fields, run, layers, notes);
   if (!IsGemma3n(traits) && !IsGemma4(traits)) return;
   const bool keys_are_values = IsGemma4(traits) && ReadGlobalHeads(fields, run, layers, notes);

@@ -1,5 +1,6 @@
 // Attention whose sizes differ from layer to layer, and layers that pass more than their output to
-// the next one, as MiMo-V2, Gemma 3n and Gemma 4 have them. `ReadTransformer`
+// the next one, as MiMo-V2, Gemma 3n, Gemma 4 and DeepSeek-V4
+// have them. `ReadTransformer`
 // (transformer_config.h) calls it.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_LAYER_VARIANTS_H_

@@ -95,6 +95,28 @@ constexpr char kOpaqueMeans[] =
 
 }  // namespace
 
+int64_t StateSpaceParameters(int hidden_size, const StateSpaceFacts& state_space,
+                             ConfigFields& fields) {
+  LayerDefinition recurrence;
+  recurrence.layer_definition_id = "layer";
+  recurrence.kind = LayerKind::kStateSpace;
+  recurrence.hidden_size = hidden_size;
+  recurrence.sequence_length = 1;
+  recurrence.feed_forward_kind = FeedForwardKind::kAbsent;
+  recurrence.state_space = state_space.space;
+  return ParametersOf(recurrence, fields);
+}
+
+int64_t StateSpaceValues(const StateSpace& space) {
+  const int64_t states = 2 * int64_t{space.group_count} * space.state_size;
+  int64_t kept = static_cast<int64_t>(ProjectedWidth(space)) + space.inner_size + states +
+                 2 * int64_t{space.inner_size};
+  if (space.chunk_size > 0) {
+    kept += int64_t{space.inner_size} * space.state_size / space.chunk_size;
+  }
+  return kept;
+}
+
 ShortConvolution ReadShortConvolution(ConfigFields& fields, int hidden_size,
                                       std::vector<std::string>* notes) {
   const ShortConvolution convolution = {.width = fields.Size({"conv_L_cache"}),
@@ -173,14 +195,7 @@ TransformerRunFacts LayerThatPasses(const TransformerRunFacts& layer, int64_t pa
 TransformerRunFacts LayerOfBothMixers(const TransformerRunFacts& layer,
                                       const StateSpaceFacts& state_space, const LayerExtras& extra,
                                       bool counts_all_parameters, ConfigFields& fields) {
-  LayerDefinition recurrence;
-  recurrence.layer_definition_id = "layer";
-  recurrence.kind = LayerKind::kStateSpace;
-  recurrence.hidden_size = layer.hidden_size;
-  recurrence.sequence_length = 1;
-  recurrence.feed_forward_kind = FeedForwardKind::kAbsent;
-  recurrence.state_space = state_space.space;
-  const int64_t of_recurrence = ParametersOf(recurrence, fields);
+  const int64_t of_recurrence = StateSpaceParameters(layer.hidden_size, state_space, fields);
   const int64_t of_attention = ParametersOf(DefinitionOf(layer, LayerKind::kDecoder), fields);
   if (!fields.status().ok()) return Opaque(layer, 0, 0);
   // They have one norm in common.
@@ -188,20 +203,12 @@ TransformerRunFacts LayerOfBothMixers(const TransformerRunFacts& layer,
   if (counts_all_parameters) {
     parameters += ExtraParameterCount(layer, extra) + state_space.extra_parameter_count;
   }
-  const StateSpace& space = state_space.space;
   const int64_t hidden = layer.hidden_size;
   const int64_t groups =
       layer.key_value_head_count > 0 ? layer.key_value_head_count : layer.attention_head_count;
-  const int64_t states = 2 * int64_t{space.group_count} * space.state_size;
   // The layer's input and the norm's output; queries, keys, values and attention's output.
   int64_t kept = 2 * hidden + 2 * (layer.attention_head_count + groups) * HeadSize(layer);
-  // The projections, the convolution's output, the recurrence's output with and without its gate,
-  // and the states at the ends of chunks.
-  kept += static_cast<int64_t>(ProjectedWidth(space)) + space.inner_size + states +
-          2 * int64_t{space.inner_size};
-  if (space.chunk_size > 0) {
-    kept += int64_t{space.inner_size} * space.state_size / space.chunk_size;
-  }
+  kept += StateSpaceValues(state_space.space);
   if (layer.feed_forward_kind != v1::FEED_FORWARD_KIND_NONE) kept += FeedForwardValues(layer);
   return Opaque(layer, parameters, kept);
 }

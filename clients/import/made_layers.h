@@ -36,6 +36,16 @@ struct GatedRecurrence {
   int block_count = 1;
 };
 
+// Returns the parameters of a layer of this state space alone, with its norm, that follow from the
+// sizes; 0 after an error, which `fields` remembers.
+int64_t StateSpaceParameters(int hidden_size, const StateSpaceFacts& state_space,
+                             ConfigFields& fields);
+
+// Returns the values of a token that PyTorch's eager operations keep of a state space: the
+// projections, the convolution's output, the recurrence's output with and without its gate, and the
+// states at the ends of chunks.
+int64_t StateSpaceValues(const StateSpace& space);
+
 // Reads the convolution of layers of `hidden_size`, and notes that its layers are opaque. `fields`
 // remembers errors; after one the result must not be used.
 ShortConvolution ReadShortConvolution(ConfigFields& fields, int hidden_size,

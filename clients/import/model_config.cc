@@ -10,9 +10,11 @@
 #include "clients/import/config_fields.h"
 #include "clients/import/encoder_decoder_config.h"
 #include "clients/import/family_traits.h"
+#include "clients/import/gemma_pair_config.h"
 #include "clients/import/image_config.h"
 #include "clients/import/named_text.h"
 #include "clients/import/several_parts.h"
+#include "clients/import/shared_block_config.h"
 #include "clients/import/transformer_config.h"
 
 namespace parplan {
@@ -171,6 +173,12 @@ absl::StatusOr<ModelFacts> ReadFields(const std::string& family, bool galvatron,
     facts = ReadT5(family, !galvatron, config);
     tied = family == "t5";
     facts.vocabulary_size = config.Size({"vocab_size"});
+  } else if (family == "zamba2" && !opaque.contains("*")) {
+    facts = ReadSharedBlocks(config, notes);
+    tied = true;
+    facts.vocabulary_size = config.Size({"vocab_size"});
+  } else if (!galvatron && IsGemmaPair(family)) {
+    facts = ReadGemmaPair(family, config, notes);
   } else if (!galvatron && config.Has("encoder_layers") && config.Has("decoder_layers") &&
              config.Has("encoder_ffn_dim")) {
     facts = ReadEncoderAndDecoder(family, config, notes);
@@ -194,7 +202,7 @@ absl::StatusOr<ModelFacts> ReadFields(const std::string& family, bool galvatron,
                                            "` is read by rules of its own, which --opaque (`*`) "
                                            "does not replace"));
   }
-  if (facts.patch_value_count == 0) {
+  if (facts.patch_value_count == 0 && (galvatron || !IsGemmaPair(family))) {
     // Galvatron trains every model with a head of its own.
     facts.tied_embedding = config.Flag({"tie_word_embeddings", "tie_embedding",
                                         "use_embedding_sharing", "share_input_output_layers"},

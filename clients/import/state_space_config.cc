@@ -112,9 +112,10 @@ StateSpaceFacts GatedDeltaByChannel(int hidden_size, ConfigFields& fields,
 }
 
 // Reads linear attention whose decays are fixed numbers a head (Lightning Attention, arXiv
-// 2401.04658), with a norm and a gate behind it as MiniMax-Text-01 has them. It has the products of
-// a gated delta rule and neither its convolution nor its numbers a head.
-StateSpaceFacts FixedDecays(int hidden_size, ConfigFields& fields,
+// 2401.04658), with a norm and a gate behind it as MiniMax-Text-01 and Ling 2.5 have them. It has
+// the products of a gated delta rule and neither its convolution nor its numbers a head. Ling's
+// queries and keys have norms, and its products may have biases.
+StateSpaceFacts FixedDecays(const FamilyTraits& traits, int hidden_size, ConfigFields& fields,
                             std::vector<std::string>* notes) {
   const int heads = fields.Size({"num_attention_heads"});
   const int head_size = fields.Optional({"head_dim"}, hidden_size / heads);
@@ -130,6 +131,13 @@ StateSpaceFacts FixedDecays(int hidden_size, ConfigFields& fields,
   const int64_t of_rule = StateSpaceElements(hidden_size, facts.space).Sum();
   // Queries, keys, values, gate and output; the norm.
   facts.extra_parameter_count = int64_t{5} * hidden_size * inner + inner - of_rule;
+  if (IsLing(traits)) {
+    // Groups of channels that the norm takes together, and an activation.
+    for (const char* key : {"group_norm_size", "linear_silu"}) fields.MarkRead(key);
+    if (fields.Flag({"use_qk_norm"}, true)) facts.extra_parameter_count += 2 * int64_t{head_size};
+    if (fields.Flag({"use_qkv_bias"}, false)) facts.extra_parameter_count += 3 * inner;
+    if (fields.Flag({"use_bias"}, false)) facts.extra_parameter_count += hidden_size;
+  }
   notes->push_back(
       "linear attention with fixed decays: its layers have the parameters of Lightning Attention, "
       "and are priced as a gated delta rule without a convolution");
@@ -166,6 +174,8 @@ StateSpaceFacts GatedDeltaOfWholeMatrices(int hidden_size, ConfigFields& fields,
 }  // namespace
 
 bool HasFixedDecays(const FamilyTraits& traits, const ConfigFields& fields) {
+  // Ling 3's files, whose decays are those of each channel, keep the name of this norm.
+  if (IsLing(traits)) return fields.Has("group_norm_size") && !HasChannelDecays(fields);
   return traits.model_type == "minimax" || fields.Has("attn_type_list") ||
          fields.Has("linear_attn_alpha_factor");
 }
@@ -198,7 +208,7 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
     return GatedDeltaOfWholeMatrices(hidden_size, fields, notes);
   }
   if (HasChannelDecays(fields)) return GatedDeltaByChannel(hidden_size, fields, notes);
-  if (HasFixedDecays(traits, fields)) return FixedDecays(hidden_size, fields, notes);
+  if (HasFixedDecays(traits, fields)) return FixedDecays(traits, hidden_size, fields, notes);
   StateSpace& space = facts.space;
   Sizes sizes(fields);
   space.state_size =
@@ -207,10 +217,10 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
   const int expand = fields.Optional({"mamba_expand", "expand"}, 0);
   int inner = fields.Optional({"mamba_d_ssm", "d_inner"}, 0);
   if (is_alone && inner == 0) inner = fields.Optional({"intermediate_size"}, 0);
-  space.head_count = fields.Optional({"mamba_num_heads", "mamba_n_heads"}, 0);
+  space.head_count = fields.Optional({"mamba_num_heads", "mamba_n_heads", "n_mamba_heads"}, 0);
   if (is_alone && space.head_count == 0) space.head_count = fields.Optional({"num_heads"}, 0);
   int head_size = NumberOrAuto(fields, "mamba_d_head");
-  if (head_size == 0) head_size = fields.Optional({"mamba_head_dim"}, 0);
+  if (head_size == 0) head_size = fields.Optional({"mamba_head_dim", "mamba_headdim"}, 0);
   if (is_alone && head_size == 0) head_size = fields.Optional({"head_dim"}, 0);
   if (inner == 0 && space.head_count > 0 && head_size > 0) {
     inner = CappedProduct(space.head_count, head_size);
@@ -223,7 +233,7 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
   if (space.head_count > 0 && head_size > 0 &&
       int64_t{space.head_count} * head_size != space.inner_size) {
     fields.Fail(fields.Given({is_alone ? "num_heads" : "mamba_num_heads", "mamba_num_heads",
-                              "mamba_n_heads"}),
+                              "mamba_n_heads", "n_mamba_heads"}),
                 absl::StrCat("times the size of a head, ", head_size, ", must be the inner size ",
                              space.inner_size));
   }
@@ -244,7 +254,7 @@ StateSpaceFacts ReadStateSpace(const FamilyTraits& traits, int hidden_size, bool
     space.kind = StateSpaceKind::kDual;
     // Its time step has no rank; files that say one were made of a selective one's.
     for (const char* key : {"mamba_dt_rank", "time_step_rank"}) fields.MarkRead(key);
-    space.group_count = sizes.Of({"mamba_n_groups", "n_groups"}, 1);
+    space.group_count = sizes.Of({"mamba_n_groups", "n_groups", "mamba_ngroups"}, 1);
     space.chunk_size = sizes.Of({"mamba_chunk_size", "chunk_size"}, 256);
     sizes.NoteDefaults(notes);
     if (!has_convolution_bias) {

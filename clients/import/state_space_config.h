@@ -26,8 +26,8 @@ struct StateSpaceFacts {
 // decay of each channel.
 bool HasChannelDecays(const ConfigFields& fields);
 
-// Returns whether family or fields are those of MiniMax's linear attention, whose decays are fixed
-// numbers.
+// Returns whether family or fields are those of the linear attention of MiniMax and of Ling 2.5,
+// whose decays are fixed numbers.
 bool HasFixedDecays(const FamilyTraits& traits, const ConfigFields& fields);
 
 // Reads the fields of one of three forms. It is a gated delta rule if `linear_num_value_heads` or

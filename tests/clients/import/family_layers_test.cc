@@ -202,5 +202,59 @@ TEST(FamilyLayers, LingHasAttentionInTheLastLayerOfEachGroup) {
       HasSubstr("layer_group_size: must divide the number of layers 3"));
 }
 
+// Ling 2.5: the same fields without those of decays of each channel. Linear attention has queries,
+// keys, values, a gate and an output, all as wide as the heads, a norm, and norms of queries and
+// keys; latent attention has no gate, and the layers behind the last whole group have it too.
+TEST(FamilyLayers, LingWithFixedDecaysHasAttentionBehindTheLastGroup) {
+  const std::string config =
+      With(kLatent, R"({"model_type": "bailing_hybrid", "num_hidden_layers": 5,
+                        "layer_group_size": 2, "n_routed_experts": null, "num_experts": 8,
+                        "n_shared_experts": null, "num_shared_experts": 1, "head_dim": 16,
+                        "q_lora_rank": null, "group_norm_size": 4, "linear_silu": false,
+                        "use_qk_norm": true, "use_qkv_bias": false, "use_bias": false,
+                        "moe_router_enable_expert_bias": true})");
+  const int64_t attention =
+      kHidden * 4 * 16 + kHidden * (16 + 4) + 16 + 16 * 4 * (12 + 8) + 4 * 8 * kHidden;
+  const int64_t lightning = 5 * kHidden * 64 + 64 + 2 * 16;
+  const int64_t experts = 8 * 3 * kHidden * 16 + 8 * kHidden + 8 + 3 * kHidden * 16;
+  EXPECT_EQ(ParametersOf(config),
+            3 * attention + 2 * lightning + 5 * kNorms + kDensePart + 4 * experts + kBothEnds);
+  EXPECT_EQ(ParametersOf(With(config.c_str(), R"({"use_qk_norm": false})")),
+            ParametersOf(config) - 2 * 2 * 16);
+  EXPECT_EQ(ParametersOf(With(config.c_str(), R"({"first_k_dense_replace": null})")),
+            ParametersOf(config));
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_EQ(LayersOf(import.model), "s:S::");
+  EXPECT_THAT(
+      ImportConfigText(With(config.c_str(), R"({"group_norm_size": null, "num_hidden_layers": 4})"))
+          .status()
+          .ToString(),
+      HasSubstr("layer_types[0]: `linear_attention` is a kind of layer that is not known"));
+}
+
+// The file of Ring-mini-linear-2.0, whose model card says 16.4 G parameters: attention of grouped
+// heads in place of latent attention.
+TEST(FamilyLayers, CountsThePublishedModelOfLing) {
+  const int64_t count = ParametersOf(R"({"architectures": ["BailingMoeLinearV2ForCausalLM"],
+      "attention_dropout": 0.0, "embedding_dropout": 0.0, "eos_token_id": 156892,
+      "first_k_dense_replace": 1, "group_norm_size": 4, "head_dim": 128, "hidden_act": "silu",
+      "hidden_size": 2048, "intermediate_size": 5120, "layer_group_size": 5, "linear_silu": false,
+      "max_position_embeddings": 131072, "model_type": "bailing_moe_linear",
+      "moe_intermediate_size": 512, "moe_router_enable_expert_bias": true,
+      "moe_shared_expert_intermediate_size": 512, "n_group": 8, "norm_topk_prob": true,
+      "num_attention_heads": 16, "num_experts": 256, "num_experts_per_tok": 8,
+      "num_hidden_layers": 20, "num_key_value_heads": 4, "num_nextn_predict_layers": 0,
+      "num_shared_experts": 1, "output_dropout": 0.0, "pad_token_id": 156892,
+      "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06, "use_qk_norm": true,
+      "vocab_size": 157184})");
+  const int64_t width = 2048;
+  const int64_t lightning = 5 * width * width + width + 2 * 128;
+  const int64_t attention = 2 * width * width + 2 * width * 512 + 2 * 128;
+  const int64_t experts = 257 * 3 * width * 512 + 256 * width + 256;
+  EXPECT_EQ(count, 16 * lightning + 4 * attention + 3 * width * 5120 + 19 * experts +
+                       20 * 2 * width + 2 * 157184 * width + width);
+  EXPECT_NEAR(static_cast<double>(count), 16.4e9, 0.005 * 16.4e9);
+}
+
 }  // namespace
 }  // namespace parplan
