@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "planner/model/plan.h"
 #include "planner/worth/run_cost.h"
+#include "proto/wire/duration_wire.h"
 
 namespace parplan {
 
@@ -53,6 +54,9 @@ absl::Status MoneyTable::AddPlan(int option_index, int offer_index, const Predic
   row.set_step_count(cost.step_count);
   row.set_run_seconds(cost.time.value());
   row.set_run_seconds_upper(cost.time_upper.value());
+  *row.mutable_step_duration() = DurationToProto(plan.prediction.step);
+  *row.mutable_run_duration() = DurationToProto(cost.time);
+  *row.mutable_run_duration_upper() = DurationToProto(cost.time_upper);
   row.set_device_hours(cost.device_hours);
   row.set_money(cost.money);
   row.set_money_upper(cost.money_upper);
