@@ -89,6 +89,10 @@ absl::StatusOr<v1::ClusterTopology> ReadCluster(const std::string& path) {
   return ReadMessage<v1::ClusterTopology>(path);
 }
 
+absl::StatusOr<v1::MoneyQuestion> ReadMoney(const std::string& path) {
+  return ReadMessage<v1::MoneyQuestion>(path);
+}
+
 absl::StatusOr<v1::Profile> ReadProfile(const std::string& path) {
   PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, ReadMessage<v1::Profile>(path));
   PARPLAN_RETURN_IF_ERROR(ValidateProfile(profile, path));

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "parplan/v1/calibration.pb.h"
 #include "parplan/v1/model.pb.h"
+#include "parplan/v1/plan_service.pb.h"
 #include "parplan/v1/profile.pb.h"
 #include "parplan/v1/topology.pb.h"
 
@@ -29,11 +30,13 @@ absl::Status WriteFile(const std::string& path, absl::string_view content);
 
 // Read files in the formats of docs/files.md. Unknown fields are errors; an error names file,
 // field and rule. All are INVALID_ARGUMENT: SPEC_INVALID, or PROFILE_INVALID for a profile that
-// breaks a rule. Models and clusters are only parsed, profiles and calibrations also checked.
+// breaks a rule. Models, clusters and questions about
+// money are only parsed, profiles and calibrations also checked.
 absl::StatusOr<v1::ModelSpec> ReadModel(const std::string& path);
 absl::StatusOr<v1::ClusterTopology> ReadCluster(const std::string& path);
 absl::StatusOr<v1::Profile> ReadProfile(const std::string& path);
 absl::StatusOr<v1::Calibration> ReadCalibration(const std::string& path);
+absl::StatusOr<v1::MoneyQuestion> ReadMoney(const std::string& path);
 
 }  // namespace parplan::planctl
 

@@ -1,5 +1,6 @@
 #include "proto/wire/rules_wire.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -151,6 +152,21 @@ absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& mess
   if (message.fused_layer_count() > 0) rules.fused_layer_count = message.fused_layer_count();
   options.max_state_count = message.max_state_count();
   options.compare_baselines = message.compare_baselines();
+  if (message.wants_robust_plan()) {
+    if (options.planner != kDefaultPlanner) {
+      return FieldError(Reason::kSpecInvalid, JoinPath(field, "wants_robust_plan"),
+                        "needs planner `exact`, which gives several plans by their time");
+    }
+    if (rules.wants_memory_front) {
+      return FieldError(Reason::kSpecInvalid, JoinPath(field, "wants_robust_plan"),
+                        "cannot be combined with wants_memory_front, whose first plan is the "
+                        "fastest; ask for one of them");
+    }
+    options.wants_robust_plan = true;
+    // The fastest plan stays beside the robust one.
+    options.robust_alternative_count = std::max(rules.top_plan_count - 1, 1);
+    if (rules.top_plan_count == 1) rules.top_plan_count = kRobustPlanCount;
+  }
   if (message.has_wanted_gap_ratio()) {
     if (!(message.wanted_gap_ratio() >= 0.0 && message.wanted_gap_ratio() <= 1.0)) {
       return FieldError(Reason::kSpecInvalid, JoinPath(field, "wanted_gap_ratio"),

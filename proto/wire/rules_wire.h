@@ -20,6 +20,11 @@ namespace parplan {
 // Planner of requests that name none.
 inline constexpr char kDefaultPlanner[] = "exact";
 
+// The plans that a robust plan is chosen from if the question does not say how many: the number is
+// the contract's. Not measured: enough for a plan of each pipeline degree and tensor-parallel
+// degree of one node.
+inline constexpr int kRobustPlanCount = 16;
+
 // `v1::PlanningOptions` with its defaults filled in.
 struct PlanningOptions {
   // Part of the question.
@@ -34,6 +39,11 @@ struct PlanningOptions {
   std::optional<double> wanted_gap_ratio;
   // Whether the baselines (`BaselineNames`) answer the question too.
   bool compare_baselines = false;
+  // Whether the robust plan is wanted (`WithRobustPlan`, planner/worth/robust_plan.h), and the
+  // alternatives it shall have then. `rules.top_plan_count` is then at least `kRobustPlanCount`, or
+  // what the message says if that is above 1.
+  bool wants_robust_plan = false;
+  int robust_alternative_count = 0;
   friend bool operator==(const PlanningOptions&, const PlanningOptions&) = default;
 };
 
@@ -45,7 +55,8 @@ struct PlanningOptions {
 // outside [0, 1), a probability of running out of memory outside (0, 0.5], an alpha that is
 // negative or not finite, a wanted gap outside [0, 1], a time limit that is not a Duration above 0,
 // an unknown schedule, runtime, target, partitioner or dimension, and a planner name above 63
-// characters. Accepts any other planner name. `PlanningProblem::Create` checks what depends on the
+// characters; and a robust plan together with a memory front, or of another planner than `exact`.
+// Accepts any other planner name. `PlanningProblem::Create` checks what depends on the
 // batch.
 absl::StatusOr<PlanningOptions> OptionsFromProto(const v1::PlanningOptions& message,
                                                  absl::string_view field = "options");

@@ -270,6 +270,9 @@ absl::StatusOr<PlanCore::SharedAnswer> PlanCore::Search(const PlanQuestion& ques
   order.planner = question.options.planner;
   order.max_state_count = question.options.max_state_count;
   order.wanted_gap_ratio = question.options.wanted_gap_ratio;
+  if (question.options.wants_robust_plan) {
+    order.robust_alternative_count = question.options.robust_alternative_count;
+  }
   order.time_limit =
       question.options.search_time_limit.value_or(dependencies_.limits.max_search_duration);
   order.compare_baselines = question.options.compare_baselines;

@@ -164,6 +164,9 @@ absl::StatusOr<std::shared_ptr<const PlanQuestion>> ReadQuestion(
       kVersion, question->hardware_digest, question->calibration_digest);
   question->answer_key = absl::StrCat(plan_key, "\n", question->options.compare_baselines, "\n",
                                       NamesText(question->problem.model()));
+  if (question->options.wants_robust_plan) {
+    absl::StrAppend(&question->answer_key, "\nrobust ", question->options.robust_alternative_count);
+  }
   if (question->options.wanted_gap_ratio.has_value()) {
     // The digits identify the number.
     absl::StrAppend(&question->answer_key, "\ngap ",

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/system/memory_account.h"
+#include "planner/worth/robust_plan.h"
 #include "solve/compare_planners.h"
 
 namespace parplan {
@@ -119,6 +120,9 @@ absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
       found->notes.push_back(MemoryText(*memory));
       // The planner only learns that it must end.
       if (summary.limit == SearchLimit::kTime) found->search.limit = SearchLimit::kMemory;
+    }
+    if (order.robust_alternative_count.has_value()) {
+      *found = WithRobustPlan(std::move(*found), *order.robust_alternative_count);
     }
     return PlannerAnswer{
         SearchedPlan{std::move(*found), std::move(comparisons), search.cpu, search.wall},

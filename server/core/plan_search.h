@@ -61,6 +61,8 @@ struct SearchOrder {
   std::optional<double> wanted_gap_ratio;
   // Wall time of the whole order, comparisons included, from when it begins.
   absl::Duration time_limit = absl::InfiniteDuration();
+  // The alternatives of the robust plan (`WithRobustPlan`), if that is wanted.
+  std::optional<int> robust_alternative_count;
   // Whether to run the baselines too.
   bool compare_baselines = false;
   // How long the order waited for its turn; only reported to the observer.
@@ -82,6 +84,8 @@ struct SearchOrder {
 //
 // A search whose thread has a `MemoryAccount` ends with the best plan so far once that is used up,
 // as by `should_stop`; the plan then has a note of it, and the limit `kMemory`.
+//
+// The plan, checked and compared, then makes place for the robust one if that is wanted.
 //
 // Every result is checked (`RunSearch`), "nothing fits" as well, which is an answer and no error.
 // Never returns an `IssuedPlan`. Returns DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) if a limit or

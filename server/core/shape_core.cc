@@ -15,69 +15,13 @@
 #include "proto/wire/resource_name.h"
 #include "proto/wire/rules_wire.h"
 #include "server/core/plan_question.h"
-#include "server/core/shape.h"
 #include "server/core/shared_search.h"
+#include "solve/money_answer.h"
+#include "solve/shape_options.h"
+#include "solve/shape_search.h"
 
 namespace parplan {
 namespace {
-
-// The measurements that were missing for any option, without duplicates, in the order of the
-// options.
-class MissingList {
- public:
-  void Add(const absl::Status& status) {
-    const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-    if (!detail.has_value()) return;
-    for (size_t i = 0; i < kMaxCount; ++i) {
-      const auto found = detail->metadata.find(absl::StrCat("missing", i));
-      if (found == detail->metadata.end()) return;
-      if (known_.insert(found->second).second) items_.push_back(found->second);
-    }
-  }
-
-  absl::Status ToError() const {
-    std::map<std::string, std::string> metadata = {{"count", absl::StrCat(items_.size())}};
-    std::string message =
-        "measurements are missing for every offer; measure them and upload a profile, or set "
-        "options.allow_estimates. Missing:";
-    for (size_t i = 0; i < std::min(items_.size(), kMaxCount); ++i) {
-      metadata[absl::StrCat("missing", i)] = items_[i];
-      absl::StrAppend(&message, "\n", items_[i]);
-    }
-    return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kProfileMissing, message,
-                     metadata);
-  }
-
- private:
-  static constexpr size_t kMaxCount = 100;
-  std::set<std::string> known_;
-  std::vector<std::string> items_;
-};
-
-bool HasReason(const absl::Status& status, Reason reason) {
-  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  return detail.has_value() && detail->reason == reason;
-}
-
-v1::ShapeOption InfeasibleOption(const absl::Status& status) {
-  v1::ShapeOption option;
-  option.set_infeasible_reason(std::string(status.message()));
-  return option;
-}
-
-std::string NothingFitsText(const v1::ShapePlanResponse& response) {
-  int64_t smallest = 0;
-  int device_count = 0;
-  for (const v1::ShapeOption& option : response.options()) {
-    const int64_t needed = option.smallest_device_memory_bytes();
-    if (needed == 0 || (smallest != 0 && needed >= smallest)) continue;
-    smallest = needed;
-    device_count = option.device_count();
-  }
-  if (smallest == 0) return "no offer has a device count that can be planned for";
-  return absl::StrCat("nothing fits in memory; ", device_count, " devices of at least ", smallest,
-                      " bytes would do");
-}
 
 // Returns the bytes of the request; within one process equal messages have equal bytes.
 std::string ShapeKey(const v1::ShapePlanRequest& request) { return request.SerializeAsString(); }
@@ -93,6 +37,8 @@ struct ShapeCore::Question {
   int64_t global_batch_size = 0;
   PlanningOptions options;
   absl::Duration time_limit;
+  // Read and empty; absent if the request has no question about money.
+  std::optional<MoneyTable> money;
   KnowledgeVersion version;
   std::string request_key;
 };
@@ -141,11 +87,17 @@ absl::StatusOr<ShapeCore::SharedQuestion> ShapeCore::ReadQuestion(
                                    " entries; it has ", offer_count));
   }
   for (int i = 0; i < offer_count; ++i) {
-    PARPLAN_RETURN_IF_ERROR(
-        CheckOffer(request.offers(i), JoinPath("", "offers", i), dependencies_.limits));
+    PARPLAN_RETURN_IF_ERROR(CheckOffer(request.offers(i), JoinPath("", "offers", i),
+                                       dependencies_.limits.max_device_count));
     question->offers.push_back(request.offers(i));
   }
   question->global_batch_size = request.global_batch_size();
+  if (request.has_money()) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        question->money,
+        MoneyTable::Create(request.money(), question->offers, *question->model,
+                           question->options.rules.smallest_global_batch_size > 0));
+  }
   question->time_limit = std::min(
       question->options.search_time_limit.value_or(dependencies_.limits.max_search_duration),
       dependencies_.limits.max_search_duration);
@@ -173,23 +125,24 @@ absl::Status ShapeCore::StartSearch(const SharedQuestion& question, const ShapeF
                                         {question->owner, question->cluster}, run);
 }
 
-absl::StatusOr<PlannerAnswer> ShapeCore::Try(const Question& question, const v1::DeviceOffer& offer,
-                                             int device_count, const SearchOrder& order) {
+absl::StatusOr<ShapeTry> ShapeCore::Try(const Question& question, const v1::DeviceOffer& offer,
+                                        int device_count, const SearchOrder& order) {
   PARPLAN_ASSIGN_OR_RETURN(Topology topology, OfferTopology(question.cluster, offer, device_count));
   PARPLAN_ASSIGN_OR_RETURN(
       JobKnowledge known,
       dependencies_.knowledge.Find(topology, question.version, question.options.rules, "offers"));
-  // An option reports one plan.
-  PlanningRules rules = question.options.rules;
-  rules.top_plan_count = 1;
-  rules.wants_memory_front = false;
   PARPLAN_ASSIGN_OR_RETURN(
       const PlanningProblem problem,
       PlanningProblem::Create(question.model, std::make_shared<const Topology>(topology),
                               std::move(known.knowledge), question.global_batch_size,
-                              std::move(rules)));
-  return ExecuteOrder(dependencies_.planner, problem, order, dependencies_.clock,
-                      dependencies_.observer);
+                              RulesOfShape(question.options, question.money.has_value())));
+  PARPLAN_ASSIGN_OR_RETURN(PlannerAnswer answer,
+                           ExecuteOrder(dependencies_.planner, problem, order, dependencies_.clock,
+                                        dependencies_.observer));
+  if (auto* const searched = std::get_if<SearchedPlan>(&answer.result)) {
+    return ShapeTry{std::move(searched->found), answer.is_complete};
+  }
+  return ShapeTry{std::get<NothingFits>(std::move(answer.result)), answer.is_complete};
 }
 
 absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<SharedShape>& flight,
@@ -200,59 +153,29 @@ absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<Sh
   order.planner = question.options.planner;
   order.max_state_count = question.options.max_state_count;
   order.wanted_gap_ratio = question.options.wanted_gap_ratio;
+  // An option has one plan.
+  if (question.options.wants_robust_plan) order.robust_alternative_count = 0;
   order.queue_duration = queue_duration;
   order.helpers = &dependencies_.pool.helpers();
   order.should_stop = [&flight, &stopping] { return stopping() || flight.ShouldStop(); };
 
-  auto response = std::make_shared<v1::ShapePlanResponse>();
-  MissingList missing;
-  bool is_complete = true;
-  bool any_measured = false;
-  bool any_tried = false;
-  absl::Status cut_off;
-  for (size_t i = 0; i < question.offers.size(); ++i) {
-    for (const int device_count : DeviceCounts(question.offers[i])) {
-      if (stopping()) return SearchPool::DrainingError();
-      if (flight.ShouldStop()) return flight.TimeoutError();
-      order.time_limit = end - dependencies_.clock.Steady();
-      any_tried = true;
-      const absl::StatusOr<PlannerAnswer> answer =
-          Try(question, question.offers[i], device_count, order);
-      v1::ShapeOption option;
-      if (answer.ok()) {
-        any_measured = true;
-        is_complete = is_complete && answer->is_complete;
-        option = ShapeOptionOf(*answer);
-      } else if (HasReason(answer.status(), Reason::kProfileMissing)) {
-        missing.Add(answer.status());
-        option = InfeasibleOption(answer.status());
-      } else if (HasReason(answer.status(), Reason::kNoFeasiblePlan)) {
-        // The planner has no plan of its kind for this count, which is an answer.
-        any_measured = true;
-        option = InfeasibleOption(answer.status());
-      } else if (HasReason(answer.status(), Reason::kSearchTimedOut) ||
-                 HasReason(answer.status(), Reason::kSearchOutOfMemory)) {
-        any_measured = true;
-        is_complete = false;
-        cut_off = answer.status();
-        option = InfeasibleOption(answer.status());
-      } else {
-        return answer.status();
-      }
-      option.set_offer_index(static_cast<int>(i));
-      option.set_device_count(device_count);
-      *response->add_options() = std::move(option);
-    }
-  }
-  if (any_tried && !any_measured) return missing.ToError();
-  if (const std::optional<int> recommended = RecommendedOption(response->options())) {
-    response->set_recommended_option_index(*recommended);
-  } else if (!cut_off.ok()) {
-    return cut_off;
-  } else {
-    response->set_infeasible_reason(NothingFitsText(*response));
-  }
-  if (is_complete) {
+  std::optional<MoneyTable> money = question.money;
+  // A shape that must end does so here, before its next count, with the error of that end.
+  absl::Status ended;
+  const auto try_count = [&](const v1::DeviceOffer& offer,
+                             int device_count) -> absl::StatusOr<ShapeTry> {
+    if (stopping()) ended = SearchPool::DrainingError();
+    if (ended.ok() && flight.ShouldStop()) ended = flight.TimeoutError();
+    if (!ended.ok()) return absl::AbortedError("the shape ends");
+    order.time_limit = end - dependencies_.clock.Steady();
+    return Try(question, offer, device_count, order);
+  };
+  absl::StatusOr<SearchedShape> searched =
+      SearchShapes(question.offers, try_count, money.has_value() ? &*money : nullptr);
+  if (!ended.ok()) return ended;
+  PARPLAN_RETURN_IF_ERROR(searched.status());
+  auto response = std::make_shared<v1::ShapePlanResponse>(std::move(searched->response));
+  if (searched->is_complete) {
     auto ready = std::make_shared<v1::ShapePlanResponse>(*response);
     ready->set_from_cache(true);
     ready_shapes_.Put(question.request_key, ReadyShape{question.version, ready},

@@ -24,6 +24,7 @@
 #include "server/core/plan_search.h"
 #include "server/core/search_pool.h"
 #include "server/core/single_flight.h"
+#include "solve/shape_search.h"
 
 namespace parplan {
 
@@ -95,8 +96,8 @@ class ShapeCore {
                                     const std::function<bool()>& stopping);
 
   // Plans for one count of one offer.
-  absl::StatusOr<PlannerAnswer> Try(const Question& question, const v1::DeviceOffer& offer,
-                                    int device_count, const SearchOrder& order);
+  absl::StatusOr<ShapeTry> Try(const Question& question, const v1::DeviceOffer& offer,
+                               int device_count, const SearchOrder& order);
 
   Dependencies dependencies_;
   LruCache<ReadyShape> ready_shapes_;

@@ -41,20 +41,22 @@ struct ExplainFlags {
   bool sensitivities = false;
   bool bmw = false;
   bool parameters = false;
+  bool measure_next = false;
   std::optional<int> collectives_rank;
   QuestionFlags question;
   LocalSearchFlags search;
 
   // Whether anything is asked for that needs the question.
   bool asks_why() const {
-    return !rival_path.empty() || !why_not.empty() || sensitivities || bmw ||
+    return !rival_path.empty() || !why_not.empty() || sensitivities || bmw || measure_next ||
            collectives_rank.has_value();
   }
 };
 
 absl::Status NeedsQuestion(const char* flag) {
   return FieldError(Reason::kSpecInvalid, flag,
-                    "is needed with --rival, --why-not, --sensitivities, --bmw and --collectives");
+                    "is needed with --rival, --why-not, --sensitivities, --bmw, --measure-next and "
+                    "--collectives");
 }
 
 // Reads the parameters of the model file by part.
@@ -111,11 +113,16 @@ absl::Status Explain(const Session& session, const ExplainFlags& flags) {
     PARPLAN_ASSIGN_OR_RETURN(answer.collectives,
                              CollectivesOffline(context, plan, *flags.collectives_rank));
   }
+  std::optional<GivenPlan> rival;
   if (!flags.rival_path.empty()) {
-    PARPLAN_ASSIGN_OR_RETURN(const GivenPlan rival,
-                             ReadGivenPlan(session, flags.rival_path, {}, context.spec));
-    NoteOtherRuntime(session, flags, given, rival);
-    PARPLAN_ASSIGN_OR_RETURN(answer.against, ExplainOffline(context, plan, rival.plan));
+    PARPLAN_ASSIGN_OR_RETURN(rival, ReadGivenPlan(session, flags.rival_path, {}, context.spec));
+    NoteOtherRuntime(session, flags, given, *rival);
+    PARPLAN_ASSIGN_OR_RETURN(answer.against, ExplainOffline(context, plan, rival->plan));
+  }
+  if (flags.measure_next) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        answer.measure_next,
+        MeasureNextOffline(context, plan, rival.has_value() ? &rival->plan : nullptr));
   }
   const InterruptWatch interrupt;
   const SearchWatch watch = flags.search.Watch();
@@ -168,6 +175,9 @@ void AddExplainCommand(Command app, const Session& session, Action& action) {
                     "lacks");
   command.AddFlag("--sensitivities", flags->sensitivities,
                   "What 10 % more memory, bandwidth or speed would buy");
+  command.AddFlag("--measure-next", flags->measure_next,
+                  "What was not measured, by how much it moves the prediction or, with --rival, "
+                  "the difference, and how to measure it");
   command.AddFlag("--bmw", flags->bmw,
                   "Every partition that galvatron-bmw came to for the batch, depth and "
                   "micro-batches of this plan, with alpha_t and alpha_m, and why it goes on from "

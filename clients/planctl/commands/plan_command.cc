@@ -1,26 +1,34 @@
 // `planctl plan`: the plan for a model on a cluster, from a server or, offline,
 // from this process.
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/cpp/plan_client.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/interrupt.h"
 #include "clients/planctl/commands/local_search_flags.h"
+#include "clients/planctl/commands/money_flags.h"
 #include "clients/planctl/commands/progress.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/server_flags.h"
+#include "clients/planctl/commands/shape_request.h"
 #include "clients/planctl/commands/show_view.h"
 #include "clients/planctl/files.h"
 #include "clients/planctl/offline/offline_planner.h"
+#include "clients/planctl/offline/offline_shape.h"
 #include "proto/envelope/envelope_json.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/json_file.h"
+#include "proto/wire/node_count.h"
 
 namespace parplan::planctl {
 namespace {
@@ -29,6 +37,8 @@ struct PlanFlags {
   QuestionFlags question;
   ServerFlags server;
   LocalSearchFlags search;
+  MoneyFlags money;
+  int min_node_count = 1;
   bool offline = false;
   bool compare = false;
   std::string job_id;
@@ -74,15 +84,74 @@ absl::StatusOr<PlanView> AskServer(const PlanFlags& flags, const v1::PlanSpec& s
   return ViewOfPlan(plan);
 }
 
+// Returns what a run costs on each number of whole nodes of the cluster.
+absl::StatusOr<v1::ShapePlanResponse> WeighNodes(const PlanFlags& flags, const v1::PlanSpec& spec) {
+  v1::ShapePlanRequest request = ShapeRequestOf(spec, [&flags](const v1::NodeGroup& group) {
+    return DeviceRange{
+        std::min(flags.min_node_count, group.node_count()) * group.devices_per_node(),
+        group.node_count() * group.devices_per_node()};
+  });
+  PARPLAN_ASSIGN_OR_RETURN(*request.mutable_money(), flags.money.Question(spec));
+  if (!flags.offline) {
+    PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+    return PlanClient(channel).ShapePlan(request, flags.server.Call());
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles, flags.question.ReadProfiles());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Calibration> calibration,
+                           flags.question.ReadCalibrationFile());
+  const InterruptWatch interrupt;
+  return ShapeOffline(request, profiles, calibration, flags.search.Watch());
+}
+
+// Leaves the first nodes of the only group in `topology`, with their names if they have any.
+absl::Status KeepNodes(int node_count, v1::ClusterTopology& topology) {
+  v1::NodeGroup& group = *topology.mutable_node_groups(0);
+  if (node_count == group.node_count()) return absl::OkStatus();
+  std::vector<std::string> names(group.node_names().begin(), group.node_names().end());
+  group.clear_node_names();
+  PARPLAN_RETURN_IF_ERROR(SetNodeCount(node_count, "--cluster", &topology));
+  if (names.empty()) return absl::OkStatus();
+  names.resize(static_cast<size_t>(node_count));
+  for (std::string& name : names) {
+    topology.mutable_node_groups(0)->add_node_names(std::move(name));
+  }
+  return absl::OkStatus();
+}
+
+// Chooses the number of nodes by money, and leaves as many in `spec`. FAILED_PRECONDITION
+// (NO_FEASIBLE_PLAN) if nothing fits or no plan meets the limits.
+absl::StatusOr<v1::MoneyAnswer> ChooseNodes(const PlanFlags& flags, v1::PlanSpec& spec) {
+  if (spec.topology().node_groups_size() != 1) {
+    return FieldError(Reason::kSpecInvalid, "--money",
+                      "needs a cluster file with one node group; `planctl shape --money` weighs "
+                      "several kinds of node");
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const v1::ShapePlanResponse shape, WeighNodes(flags, spec));
+  const v1::MoneyAnswer& money = shape.money();
+  if (!money.has_chosen_index()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNoFeasiblePlan,
+                     shape.has_money() ? money.unmet_reason() : shape.infeasible_reason());
+  }
+  const int device_count = money.plans(money.chosen_index()).device_count();
+  PARPLAN_RETURN_IF_ERROR(KeepNodes(
+      device_count / spec.topology().node_groups(0).devices_per_node(), *spec.mutable_topology()));
+  return money;
+}
+
 absl::Status RunPlan(const Session& session, const PlanFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(v1::PlanSpec spec, flags.question.ReadSpec());
   spec.mutable_options()->set_compare_baselines(flags.compare);
+  std::optional<v1::MoneyAnswer> money;
+  if (flags.money.is_asked) {
+    PARPLAN_ASSIGN_OR_RETURN(money, ChooseNodes(flags, spec));
+  }
   absl::StatusOr<PlanView> view;
   {
     ProgressLine progress(session.quiet);
     view = flags.offline ? PlanHere(flags, spec, progress) : AskServer(flags, spec, progress);
   }
   PARPLAN_RETURN_IF_ERROR(view.status());
+  view->money = std::move(money);
   PARPLAN_RETURN_IF_ERROR(ShowView(session, *view, flags.report_path));
   if (!flags.output_path.empty() && !session.json) {
     Note(session,
@@ -103,7 +172,9 @@ void AddPlanCommand(Command app, const Session& session, Action& action) {
       "  planctl plan --model m.model.json --cluster c.cluster.json --batch 64 --server "
       "127.0.0.1:9477 --out plan.dsse.json\n"
       "  planctl plan --offline --model m.model.json --cluster c.cluster.json --profile "
-      "p.profile.json --batch 64");
+      "p.profile.json --batch 64\n"
+      "  planctl plan --offline --model m.model.json --cluster c.cluster.json --batch 64 --money "
+      "--price 2.5 --steps 100000 --deadline-hours 240");
   flags->question.AddTo(command, /*with_planner=*/true);
   flags->question.AddAnswersTo(command);
   shell::Option offline = command.AddFlag("--offline", flags->offline, "Plan in this process");
@@ -111,6 +182,12 @@ void AddPlanCommand(Command app, const Session& session, Action& action) {
   // A server has profiles and a calibration of its own.
   command.GetOption("--profile").Needs(offline);
   command.GetOption("--calibration").Needs(offline);
+  flags->money.AddTo(command);
+  command
+      .AddOption("--min-nodes", flags->min_node_count,
+                 "Fewest nodes to weigh with --money; the most are those of the cluster [1]")
+      .Check(shell::Positive())
+      .Needs(command.GetOption("--money"));
   command.AddFlag("--compare", flags->compare, "Also run the baselines");
   command.AddOption("--job", flags->job_id, "Job the plan is bound to").Excludes(offline);
   command

@@ -158,6 +158,13 @@ void QuestionFlags::AddAnswersTo(shell::Command command) {
       .Check(shell::Between(1, kMaxTopPlanCount));
   command.AddFlag("--front", wants_memory_front,
                   "Also the plans of which none is both faster and smaller than another");
+  AddRobustTo(command);
+}
+
+void QuestionFlags::AddRobustTo(shell::Command command) {
+  command.AddFlag("--robust", wants_robust_plan,
+                  "Of the plans within 1 % of the fastest take the one whose predicted range ends "
+                  "earliest");
 }
 
 absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
@@ -204,6 +211,7 @@ absl::StatusOr<v1::PlanSpec> QuestionFlags::ReadSpec() const {
   options.set_global_batch_size_step(global_batch_size_step);
   options.set_top_plan_count(top_plan_count);
   options.set_wants_memory_front(wants_memory_front);
+  options.set_wants_robust_plan(wants_robust_plan);
   if (ilp_alpha_bytes_per_second >= 0.0) {
     options.set_ilp_alpha_bytes_per_second(ilp_alpha_bytes_per_second);
   }

@@ -75,19 +75,22 @@ struct QuestionFlags {
   int64_t max_state_count = 0;
   int top_plan_count = 0;
   bool wants_memory_front = false;
+  bool wants_robust_plan = false;
 
   // Adds the flags, of which `--model`, `--cluster` and `--batch` must be given unless the caller
   // lifts it. `with_planner`: also those that choose planner and limits and those of
   // AddPaperOptionsTo, and `spends_time_limit` is then set. REQUIRES, unchecked, of this and the
-  // next three: this object stays where it is until the command line is read, which sets its
+  // next four: this object stays where it is until the command line is read, which sets its
   // members.
   void AddTo(shell::Command command, bool with_planner);
   // Adds the options of the planners of the Galvatron papers.
   void AddPaperOptionsTo(shell::Command command);
   // Adds `--time-limit`, `--max-states` and `--gap` alone.
   void AddLimitsTo(shell::Command command);
-  // Adds the flags that ask for more than one plan.
+  // Adds the flags that ask for more than one plan, that of AddRobustTo included.
   void AddAnswersTo(shell::Command command);
+  // Adds `--robust`.
+  void AddRobustTo(shell::Command command);
 
   // Reads the model and cluster files and puts the question together. Without a model path the
   // question has no model. INVALID_ARGUMENT (SPEC_INVALID) naming the flag or the field of the

@@ -20,6 +20,7 @@ v1::ShapePlanRequest ShapeRequestOf(
     offer.set_reserved_memory_bytes(group.reserved_memory_bytes());
     offer.set_min_device_count(devices.min);
     offer.set_max_device_count(devices.max);
+    offer.set_fabric_id(spec.topology().fabric_id());
   }
   return request;
 }

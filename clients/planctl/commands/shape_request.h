@@ -18,9 +18,9 @@ struct DeviceRange {
 
 // Returns the question for model, batch size and options of `spec` in which each node group is an
 // offer, in their order, with the devices that `range` returns for it, whatever its number of
-// nodes. An offer has the kind and memory of the devices and the size of a node; names of nodes,
-// link tiers and the fabric are left out. `range` is not empty. Nothing is checked: the server
-// does.
+// nodes. An offer has the kind and memory of the devices, the size of a node and the fabric; names
+// of nodes and link tiers, which change no prediction, are left out. `range` is not empty. Nothing
+// is checked: the server does.
 v1::ShapePlanRequest ShapeRequestOf(
     const v1::PlanSpec& spec, const std::function<DeviceRange(const v1::NodeGroup& group)>& range);
 

@@ -5,6 +5,7 @@
 #include "clients/planctl/files.h"
 #include "clients/planctl/view/plan_json.h"
 #include "clients/planctl/view/plan_text.h"
+#include "clients/planctl/view/shape_view.h"
 
 namespace parplan::planctl {
 
@@ -13,6 +14,7 @@ absl::Status ShowView(const Session& session, const PlanView& view,
   if (!report_path.empty()) PARPLAN_RETURN_IF_ERROR(WriteFile(report_path, PlanHtml(view)));
   if (session.json) return Print(session, PlanJson(view));
   std::string text = PlanText(view);
+  if (view.money.has_value()) absl::StrAppend(&text, "\n", MoneyText(*view.money));
   if (!report_path.empty()) absl::StrAppend(&text, "\nreport       ", report_path, "\n");
   return Print(session, text);
 }

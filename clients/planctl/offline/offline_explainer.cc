@@ -62,6 +62,16 @@ absl::StatusOr<PlanExplanation> ExplainOffline(const ExplainContext& context, co
   return Explain(std::move(of_plan), std::move(of_rival));
 }
 
+absl::StatusOr<MeasureNext> MeasureNextOffline(const ExplainContext& context, const Plan& plan,
+                                               const Plan* rival) {
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, ProblemOfGiven(context, plan));
+  const PlanOfProblem of_plan = {problem, plan};
+  if (rival == nullptr) return FindMeasureNext(of_plan, nullptr);
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem rival_problem, ProblemOfGiven(context, *rival));
+  const PlanOfProblem of_rival = {rival_problem, *rival};
+  return FindMeasureNext(of_plan, &of_rival);
+}
+
 absl::StatusOr<WhyNot> WhyNotOffline(const ExplainContext& context, const Plan& plan,
                                      const std::string& planner, const SearchWatch& watch) {
   PARPLAN_ASSIGN_OR_RETURN(PlanTerms of_plan, TermsOfGiven(context, plan));

@@ -18,6 +18,7 @@
 #include "planner/model/parameter_parts.h"
 #include "planner/model/plan.h"
 #include "planner/planners/galvatron/bmw_walk.h"
+#include "planner/worth/measure_next.h"
 
 namespace parplan::planctl {
 
@@ -72,6 +73,12 @@ absl::StatusOr<std::vector<ExplainedWalk>> WalksOffline(const ExplainContext& co
                                                         const Plan& plan,
                                                         const SearchWatch& watch = {});
 
+// Returns what to measure next (`FindMeasureNext`, planner/worth/measure_next.h): for the plan or,
+// if `rival` is not null, to decide between the two. Returns the errors of `EvaluateOffline` for
+// either.
+absl::StatusOr<MeasureNext> MeasureNextOffline(const ExplainContext& context, const Plan& plan,
+                                               const Plan* rival);
+
 // The collectives of one rank, from 0, in a step, priced for a runtime.
 struct PricedCollectives {
   int rank = 0;
@@ -96,6 +103,9 @@ struct ExplainAnswer {
   std::vector<WhyNot> why_not;
   std::vector<Sensitivity> sensitivities;
   std::vector<ExplainedWalk> walks;
+  // The measurements to make next for the plan, or to decide between it and the rival if there is
+  // one.
+  std::optional<MeasureNext> measure_next;
 };
 
 }  // namespace parplan::planctl

@@ -13,6 +13,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"
 #include "planner/find_plan.h"
+#include "planner/worth/robust_plan.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/hardware_wire.h"
 #include "proto/wire/known_hardware.h"
@@ -171,7 +172,7 @@ absl::StatusOr<PlanView> PlanOffline(const v1::PlanSpec& spec,
   PARPLAN_ASSIGN_OR_RETURN(const AskedPlan asked, AskedPlanFromProto(spec));
   const PlanningOptions& options = asked.options;
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, ProblemOf(asked, profiles, calibration));
-  PARPLAN_ASSIGN_OR_RETURN(const LocalSearch search,
+  PARPLAN_ASSIGN_OR_RETURN(LocalSearch search,
                            SearchHere(problem, options.planner, options, watch));
   if (const auto* nothing = std::get_if<NothingFits>(&search.result)) {
     return NothingFitsError(problem, options.planner, *nothing);
@@ -179,7 +180,16 @@ absl::StatusOr<PlanView> PlanOffline(const v1::PlanSpec& spec,
   if (const auto* stopped = std::get_if<StoppedEmpty>(&search.result)) {
     return StoppedEmptyError(stopped->search);
   }
-  const PlanFound& found = std::get<PlanFound>(search.result);
+  std::vector<v1::PlannerComparison> comparisons;
+  if (options.compare_baselines) {
+    PARPLAN_ASSIGN_OR_RETURN(
+        comparisons,
+        CompareWithBaselines(problem, options.planner, search.result, SearchUnder(options, watch)));
+  }
+  PlanFound found = std::get<PlanFound>(std::move(search.result));
+  if (options.wants_robust_plan) {
+    found = WithRobustPlan(std::move(found), options.robust_alternative_count);
+  }
   PARPLAN_ASSIGN_OR_RETURN(
       PlanView view, ViewOf(problem, options.planner, found.plan, found.prediction, found.search));
   *view.payload.mutable_search() = SearchSummaryToProto(found.search, search.cpu, search.wall);
@@ -192,11 +202,7 @@ absl::StatusOr<PlanView> PlanOffline(const v1::PlanSpec& spec,
     view.memory_front.push_back(RivalOf(rival));
   }
   view.notes = found.notes;
-  if (options.compare_baselines) {
-    PARPLAN_ASSIGN_OR_RETURN(
-        view.comparisons,
-        CompareWithBaselines(problem, options.planner, search.result, SearchUnder(options, watch)));
-  }
+  view.comparisons = std::move(comparisons);
   return view;
 }
 

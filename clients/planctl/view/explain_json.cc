@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
+#include "clients/planctl/view/measure_next_view.h"
 #include "parplan/v1/plan.pb.h"
 
 namespace parplan::planctl {
@@ -192,6 +193,9 @@ std::string ExplainJson(const ExplainAnswer& answer) {
   if (!answer.walks.empty()) {
     object["bmw"] = Json::array();
     for (const ExplainedWalk& walk : answer.walks) object["bmw"].push_back(WalkObject(walk));
+  }
+  if (answer.measure_next.has_value()) {
+    object["measure_next"] = MeasureNextObject(*answer.measure_next, answer.against.has_value());
   }
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

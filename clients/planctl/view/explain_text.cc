@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/quantity_text.h"
+#include "clients/planctl/view/measure_next_view.h"
 #include "clients/planctl/view/text_layout.h"
 #include "clients/report/html.h"
 
@@ -270,6 +271,9 @@ std::string ExplainText(const ExplainAnswer& answer) {
   for (const WhyNot& why_not : answer.why_not) parts.push_back(WhyNotText(why_not));
   if (!answer.sensitivities.empty()) parts.push_back(SensitivityText(answer.sensitivities));
   for (const ExplainedWalk& walk : answer.walks) parts.push_back(WalkText(walk));
+  if (answer.measure_next.has_value()) {
+    parts.push_back(MeasureNextText(*answer.measure_next, answer.against.has_value()));
+  }
   std::string text;
   for (const std::string& part : parts) absl::StrAppend(&text, text.empty() ? "" : "\n", part);
   return text;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "clients/planctl/view/duration_seconds.h"
+#include "clients/planctl/view/shape_view.h"
 #include "planner/model/strategy_fields.h"
 
 namespace parplan::planctl {
@@ -253,6 +254,7 @@ std::string PlanJson(const PlanView& view) {
   if (!view.alternatives.empty()) object["alternatives"] = BesideArray(view.alternatives, view);
   if (!view.memory_front.empty()) object["memory_front"] = BesideArray(view.memory_front, view);
   if (!view.notes.empty()) object["notes"] = view.notes;
+  if (view.money.has_value()) object["money"] = MoneyJson(*view.money);
   if (!view.comparisons.empty()) object["comparisons"] = ComparisonArray(view.comparisons);
   return Dump(object);
 }

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "clients/report/report.h"
 #include "parplan/v1/plan.pb.h"
+#include "parplan/v1/plan_service.pb.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"
 #include "planner/model/planning_result.h"
@@ -40,6 +41,8 @@ struct PlanView {
   std::vector<PlanBeside> memory_front;
   // Remarks of the planner on its method, one sentence each.
   std::vector<std::string> notes;
+  // The cost of runs by this and other numbers of devices; absent unless it was asked for.
+  std::optional<v1::MoneyAnswer> money;
   // For example `llama2-7b`; empty if unknown.
   std::string model_id;
   // The devices of the first node group, for example `8 × NVIDIA A100-SXM4-40GB`; empty if unknown.

@@ -159,6 +159,16 @@ TEST(OptionsWire, NamesTheFieldThatBreaksARule) {
       {"top_plan_count", [](auto& o) { o.set_top_plan_count(-1); }},
       {"ilp_alpha_bytes_per_second", [](auto& o) { o.set_ilp_alpha_bytes_per_second(-1); }},
       {"wanted_gap_ratio", [](auto& o) { o.set_wanted_gap_ratio(-0.1); }},
+      {"wants_robust_plan",
+       [](auto& o) {
+         o.set_wants_robust_plan(true);
+         o.set_planner("dp");
+       }},
+      {"wants_robust_plan",
+       [](auto& o) {
+         o.set_wants_robust_plan(true);
+         o.set_wants_memory_front(true);
+       }},
       {"wanted_gap_ratio", [](auto& o) { o.set_wanted_gap_ratio(1.1); }},
       {"wanted_gap_ratio", [](auto& o) { o.set_wanted_gap_ratio(std::nan("")); }},
       {"ilp_alpha_bytes_per_second",
@@ -174,6 +184,20 @@ TEST(OptionsWire, NamesTheFieldThatBreaksARule) {
     EXPECT_EQ(Rejection(OptionsFromProto(broken, "spec.options").status()),
               "SPEC_INVALID spec.options." + c.field);
   }
+}
+
+TEST(OptionsFromProto, ARobustPlanIsChosenAmongSeveral) {
+  v1::PlanningOptions message;
+  message.set_wants_robust_plan(true);
+  ASSERT_OK_AND_ASSIGN(const PlanningOptions some, OptionsFromProto(message));
+  EXPECT_TRUE(some.wants_robust_plan);
+  EXPECT_EQ(some.rules.top_plan_count, kRobustPlanCount);
+  // The fastest plan stays beside it.
+  EXPECT_EQ(some.robust_alternative_count, 1);
+  message.set_top_plan_count(5);
+  ASSERT_OK_AND_ASSIGN(const PlanningOptions five, OptionsFromProto(message));
+  EXPECT_EQ(five.rules.top_plan_count, 5);
+  EXPECT_EQ(five.robust_alternative_count, 4);
 }
 
 }  // namespace

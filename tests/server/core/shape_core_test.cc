@@ -1,5 +1,4 @@
-#include "server/core/shape.h"
-
+#include "server/core/shape_core.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/wire/model_wire.h"
@@ -10,7 +9,6 @@ namespace parplan {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 v1::DeviceOffer Offer(int per_node, int min_count, int max_count) {
   v1::DeviceOffer offer;
@@ -20,79 +18,6 @@ v1::DeviceOffer Offer(int per_node, int min_count, int max_count) {
   offer.set_min_device_count(min_count);
   offer.set_max_device_count(max_count);
   return offer;
-}
-
-TEST(DeviceCounts, ArePowersOfTwoAndTheEndsAsFarAsNodesAllow) {
-  EXPECT_THAT(DeviceCounts(Offer(8, 1, 64)), ElementsAre(1, 2, 4, 8, 16, 32, 64));
-  EXPECT_THAT(DeviceCounts(Offer(8, 3, 50)), ElementsAre(4, 8, 16, 32, 48));
-  EXPECT_THAT(DeviceCounts(Offer(6, 1, 24)), ElementsAre(1, 2, 24));
-  EXPECT_THAT(DeviceCounts(Offer(8, 5, 7)), IsEmpty());
-  EXPECT_THAT(DeviceCounts(Offer(8, 24, 24)), ElementsAre(24));
-}
-
-TEST(OfferTopology, IsWholeNodesOrAPartOfOne) {
-  v1::DeviceOffer offer = Offer(8, 1, 64);
-  offer.set_devices_per_switch(16);
-  ASSERT_OK_AND_ASSIGN(const Topology part, OfferTopology("c", offer, 4));
-  EXPECT_EQ(part.node_groups()[0].node_count, 1);
-  EXPECT_EQ(part.node_groups()[0].devices_per_node, 4);
-  EXPECT_EQ(part.link_tiers().size(), 1u);
-  ASSERT_OK_AND_ASSIGN(const Topology whole, OfferTopology("c", offer, 64));
-  EXPECT_EQ(whole.node_groups()[0].node_count, 8);
-  ASSERT_EQ(whole.link_tiers().size(), 3u);
-  EXPECT_EQ(whole.link_tiers()[1].reach_device_count, 16);
-  EXPECT_EQ(whole.link_tiers()[2].reach_device_count, 64);
-}
-
-TEST(CheckOffer, NamesTheFieldThatIsWrong) {
-  const Limits limits;
-  EXPECT_OK(CheckOffer(Offer(8, 1, 8), "offers[0]", limits));
-  EXPECT_EQ(FactOf(CheckOffer(Offer(0, 1, 8), "offers[0]", limits), "field"),
-            "offers[0].devices_per_node");
-  EXPECT_EQ(FactOf(CheckOffer(Offer(8, 9, 8), "offers[0]", limits), "field"),
-            "offers[0].max_device_count");
-  v1::DeviceOffer offer = Offer(8, 1, 8);
-  offer.set_devices_per_switch(12);
-  EXPECT_EQ(FactOf(CheckOffer(offer, "offers[0]", limits), "field"),
-            "offers[0].devices_per_switch");
-}
-
-using Options = google::protobuf::RepeatedPtrField<v1::ShapeOption>;
-
-void AddOption(Options* options, int device_count, double samples_per_second) {
-  v1::ShapeOption& option = *options->Add();
-  option.set_device_count(device_count);
-  if (samples_per_second <= 0.0) return;
-  option.set_feasible(true);
-  option.set_samples_per_second(samples_per_second);
-  const int64_t nanos = static_cast<int64_t>(64.0 / samples_per_second * 1e9);
-  option.mutable_step_duration()->set_seconds(nanos / 1000000000);
-  option.mutable_step_duration()->set_nanos(static_cast<int32_t>(nanos % 1000000000));
-}
-
-TEST(RecommendedOption, IsTheFewestDevicesThatAreUsedAboutAsWellAsTheBest) {
-  // Per device: -, 8.5, 9.2, 10, 6.
-  Options options;
-  AddOption(&options, 1, 0.0);
-  AddOption(&options, 2, 17.0);
-  AddOption(&options, 4, 36.8);
-  AddOption(&options, 8, 80.0);
-  AddOption(&options, 16, 96.0);
-  EXPECT_EQ(RecommendedOption(options), 2);
-}
-
-TEST(RecommendedOption, OfEqualCountsItIsTheFasterOne) {
-  Options options;
-  AddOption(&options, 8, 76.0);
-  AddOption(&options, 8, 80.0);
-  EXPECT_EQ(RecommendedOption(options), 1);
-}
-
-TEST(RecommendedOption, IsAbsentWhenNothingFits) {
-  Options options;
-  AddOption(&options, 8, 0.0);
-  EXPECT_EQ(RecommendedOption(options), std::nullopt);
-  EXPECT_EQ(RecommendedOption({}), std::nullopt);
 }
 
 class ShapeCoreTest : public CoreTest {
@@ -181,6 +106,67 @@ TEST_F(ShapeCoreTest, RefusesTooManyOffersAndNone) {
   EXPECT_EQ(FactOf(AskShape(request).status(), "field"), "offers");
   request.clear_offers();
   EXPECT_EQ(FactOf(AskShape(request).status(), "field"), "offers");
+}
+
+v1::ShapePlanRequest WithMoney(v1::ShapePlanRequest request) {
+  v1::MoneyQuestion& money = *request.mutable_money();
+  v1::DeviceTerms& terms = *money.add_devices();
+  terms.set_device_kind("synthetic-device");
+  terms.set_price_per_device_hour(2.0);
+  money.set_step_count(1'000'000);
+  return request;
+}
+
+TEST_F(ShapeCoreTest, SaysWhatARunCostsAndTakesTheCheapestForADeadline) {
+  StartMeasured();
+  v1::ShapePlanRequest request = WithMoney(ShapeQuestion());
+  ASSERT_OK_AND_ASSIGN(const SharedShape any, AskShape(request));
+  const v1::MoneyAnswer& money = any->money();
+  ASSERT_GE(money.plans_size(), 2);
+  const v1::PlanCost* fastest = &money.plans(money.fastest_index());
+  for (const v1::PlanCost& plan : money.plans()) {
+    const v1::ShapeOption& option = any->options(plan.option_index());
+    EXPECT_EQ(plan.device_count(), option.device_count());
+    EXPECT_EQ(plan.gist(), option.gist());
+    EXPECT_EQ(plan.step_count(), 1'000'000);
+    EXPECT_DOUBLE_EQ(plan.run_seconds(), 1e6 * plan.step_seconds());
+    EXPECT_NEAR(plan.money(), 2.0 * plan.device_count() * plan.run_seconds() / 3600.0,
+                1e-9 * plan.money());
+    EXPECT_GE(plan.run_seconds(), fastest->run_seconds());
+    EXPECT_GE(plan.money(), money.plans(money.cheapest_index()).money());
+    // The device is in no library.
+    EXPECT_FALSE(plan.has_energy_joules());
+  }
+  EXPECT_EQ(money.chosen_index(), money.cheapest_index());
+
+  // Half of the time of the fastest plan: none meets it, and the fastest is named.
+  request.mutable_money()->mutable_deadline_duration()->set_seconds(
+      static_cast<int64_t>(fastest->run_seconds() / 2));
+  ASSERT_OK_AND_ASSIGN(const SharedShape none, AskShape(request));
+  EXPECT_FALSE(none->money().has_chosen_index());
+  EXPECT_EQ(none->money().nearest_deadline_index(), money.fastest_index());
+  EXPECT_THAT(none->money().unmet_reason(), testing::HasSubstr("no plan meets the deadline"));
+}
+
+TEST_F(ShapeCoreTest, RefusesPricesOfOtherDevicesBeforeItSearches) {
+  StartMeasured();
+  v1::ShapePlanRequest request = WithMoney(ShapeQuestion());
+  request.mutable_money()->mutable_devices(0)->set_device_kind("another");
+  EXPECT_EQ(FactOf(AskShape(request).status(), "field"), "money.devices[0].device_kind");
+  request = WithMoney(ShapeQuestion());
+  request.mutable_money()->set_wants_energy(true);
+  EXPECT_EQ(FactOf(AskShape(request).status(), "field"), "money.wants_energy");
+  EXPECT_EQ(planner.search_count, 0);
+}
+
+TEST_F(ShapeCoreTest, WeighsAsManyPlansForEachCountAsAreWanted) {
+  StartMeasured();
+  v1::ShapePlanRequest request = WithMoney(ShapeQuestion());
+  request.mutable_options()->set_top_plan_count(3);
+  ASSERT_OK_AND_ASSIGN(const SharedShape shape, AskShape(request));
+  int feasible = 0;
+  for (const v1::ShapeOption& option : shape->options()) feasible += option.feasible() ? 1 : 0;
+  EXPECT_GT(shape->money().plans_size(), feasible);
 }
 
 }  // namespace

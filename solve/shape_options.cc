@@ -1,4 +1,4 @@
-#include "server/core/shape.h"
+#include "solve/shape_options.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -43,7 +43,7 @@ int TensorParallelSpan(const Strategy& strategy) {
 }  // namespace
 
 absl::Status CheckOffer(const v1::DeviceOffer& offer, const std::string& field,
-                        const Limits& limits) {
+                        int max_device_count) {
   const auto error = [&field](absl::string_view child, absl::string_view rule) {
     return FieldError(Reason::kSpecInvalid, JoinPath(field, child), rule);
   };
@@ -60,8 +60,8 @@ absl::Status CheckOffer(const v1::DeviceOffer& offer, const std::string& field,
   if (offer.max_device_count() < offer.min_device_count()) {
     return error("max_device_count", "must be at least min_device_count");
   }
-  if (offer.max_device_count() > limits.max_device_count) {
-    return error("max_device_count", absl::StrCat("must be at most ", limits.max_device_count,
+  if (offer.max_device_count() > max_device_count) {
+    return error("max_device_count", absl::StrCat("must be at most ", max_device_count,
                                                   " (Capabilities.max_device_count)"));
   }
   if (offer.devices_per_switch() < 0 ||
@@ -113,33 +113,35 @@ absl::StatusOr<Topology> OfferTopology(absl::string_view cluster, const v1::Devi
   if (device_count > tiers.back().reach_device_count) {
     tiers.push_back(LinkTier{"fabric", device_count});
   }
-  return Topology::Create(std::string(cluster), {std::move(group)}, std::move(tiers));
+  return Topology::Create(std::string(cluster), {std::move(group)}, std::move(tiers),
+                          offer.fabric_id());
 }
 
-v1::ShapeOption ShapeOptionOf(const PlannerAnswer& answer) {
+v1::ShapeOption ShapeOptionOf(const PlanFound& found) {
   v1::ShapeOption option;
-  if (const auto* searched = std::get_if<SearchedPlan>(&answer.result)) {
-    const PlanFound& found = searched->found;
-    option.set_feasible(true);
-    *option.mutable_step_duration() = DurationToProto(found.prediction.step);
-    option.set_samples_per_second(found.prediction.samples_per_second);
-    option.set_peak_memory_bytes(found.prediction.peak_memory.count());
-    option.set_pipeline_parallel_degree(found.plan.pipeline_parallel_degree());
-    option.set_gist(PlanGist(found.plan));
-    int same_node = 1;
-    int same_switch = 1;
-    for (const StagePlan& stage : found.plan.stages) {
-      same_switch = std::max(same_switch, stage.rank_count);
-      for (const StageLayerRun& run : stage.layer_runs) {
-        same_node = std::max(same_node, TensorParallelSpan(run.strategy));
-      }
+  option.set_feasible(true);
+  *option.mutable_step_duration() = DurationToProto(found.prediction.step);
+  option.set_samples_per_second(found.prediction.samples_per_second);
+  option.set_peak_memory_bytes(found.prediction.peak_memory.count());
+  option.set_pipeline_parallel_degree(found.plan.pipeline_parallel_degree());
+  option.set_gist(PlanGist(found.plan));
+  int same_node = 1;
+  int same_switch = 1;
+  for (const StagePlan& stage : found.plan.stages) {
+    same_switch = std::max(same_switch, stage.rank_count);
+    for (const StageLayerRun& run : stage.layer_runs) {
+      same_node = std::max(same_node, TensorParallelSpan(run.strategy));
     }
-    option.set_same_node_device_count(same_node);
-    option.set_same_switch_device_count(same_switch);
-    option.set_confidence(PredictionToProto(found.prediction).confidence());
-    return option;
   }
-  const int64_t needed = std::get<NothingFits>(answer.result).smallest_device_memory.count();
+  option.set_same_node_device_count(same_node);
+  option.set_same_switch_device_count(same_switch);
+  option.set_confidence(PredictionToProto(found.prediction).confidence());
+  return option;
+}
+
+v1::ShapeOption ShapeOptionOf(const NothingFits& nothing) {
+  v1::ShapeOption option;
+  const int64_t needed = nothing.smallest_device_memory.count();
   option.set_smallest_device_memory_bytes(needed);
   option.set_infeasible_reason(
       absl::StrFormat("no plan fits in memory; devices of at least %d bytes (%.1f GB) would do",

@@ -1,9 +1,9 @@
-// The pure part of `ShapePlan`: the device counts to try, their topology, and the recommendation.
-// An offer (`DeviceOffer` of plan_service.proto) is a kind of device and a range of how many of
-// them a job can have. `ShapeCore` calls it.
+// The parts of a shape that search nothing: the device counts to try, their topology, and the
+// recommendation. An offer (`DeviceOffer` of plan_service.proto) is a kind of device and a range of
+// how many of them a job can have. `SearchShapes` (solve/shape_search.h) calls it.
 
-#ifndef PARPLAN_SERVER_CORE_SHAPE_H_
-#define PARPLAN_SERVER_CORE_SHAPE_H_
+#ifndef PARPLAN_SOLVE_SHAPE_OPTIONS_H_
+#define PARPLAN_SOLVE_SHAPE_OPTIONS_H_
 
 #include <optional>
 #include <string>
@@ -13,19 +13,18 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "parplan/v1/plan_service.pb.h"
+#include "planner/model/planning_result.h"
 #include "planner/model/topology.h"
-#include "server/core/limits.h"
-#include "server/core/plan_search.h"
 
 namespace parplan {
 
 // Checks an offer: it has a device kind; `devices_per_node` and `min_device_count` are at least 1,
-// `max_device_count` is from that to `limits.max_device_count`; `device_memory_bytes` is above 0,
+// its `max_device_count` is from that to the argument; `device_memory_bytes` is above 0,
 // `reserved_memory_bytes` from 0 to below it; `devices_per_switch` is 0 (unknown) or a multiple of
 // `devices_per_node`. INVALID_ARGUMENT (SPEC_INVALID) with the path of the first field that breaks
 // a rule, below `field`, which is the path of the offer, for example `offers[0]`.
 absl::Status CheckOffer(const v1::DeviceOffer& offer, const std::string& field,
-                        const Limits& limits);
+                        int max_device_count);
 
 // Lists the device counts to try, ascending and without duplicates: the powers of two in the range
 // of the offer and the two ends of the range, if they are whole nodes or divide one node. An end
@@ -39,9 +38,10 @@ std::vector<int> DeviceCounts(const v1::DeviceOffer& offer);
 absl::StatusOr<Topology> OfferTopology(absl::string_view cluster, const v1::DeviceOffer& offer,
                                        int device_count);
 
-// Returns an answer of `ExecuteOrder`, which is never an `IssuedPlan`, as an option, without
+// Returns the best plan for a number of devices as an option, or that nothing fits, without
 // `offer_index` and `device_count`.
-v1::ShapeOption ShapeOptionOf(const PlannerAnswer& answer);
+v1::ShapeOption ShapeOptionOf(const PlanFound& found);
+v1::ShapeOption ShapeOptionOf(const NothingFits& nothing);
 
 // Returns the index in `options`, from 0, of the recommended option
 // (`ShapePlanResponse.recommended_option_index`): the one with the fewest devices of the feasible
@@ -53,4 +53,4 @@ std::optional<int> RecommendedOption(
 
 }  // namespace parplan
 
-#endif  // PARPLAN_SERVER_CORE_SHAPE_H_
+#endif  // PARPLAN_SOLVE_SHAPE_OPTIONS_H_
