@@ -16,7 +16,7 @@ MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& 
   MaskedOptions masked;
   masked.allowed.resize(definition_count);
   masked.least = {std::vector<double>(definition_count), std::vector<double>(definition_count),
-                  std::vector<double>(definition_count)};
+                  std::vector<double>(definition_count), std::vector<double>(definition_count)};
   masked.least_states.resize(definition_count, Bytes::Max());
   masked.least_kept.resize(definition_count, Bytes::Max());
   masked.least_transient.resize(definition_count, Bytes::Max());
@@ -32,12 +32,14 @@ MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& 
     std::vector<int>& allowed = masked.allowed[definition];
     double forward = kInfinity;
     double forward_backward = kInfinity;
+    double backward = kInfinity;
     double sync = kInfinity;
     ForEachAllowed(mask[definition], [&](int index) {
       allowed.push_back(index);
       forward = std::min(forward, options[index].forward.value());
       forward_backward =
           std::min(forward_backward, (options[index].forward + options[index].backward).value());
+      backward = std::min(backward, options[index].backward.value());
       sync = std::min(sync, options[index].sync.value());
       Bytes& states = masked.least_states[definition];
       Bytes& kept = masked.least_kept[definition];
@@ -50,6 +52,7 @@ MaskedOptions MaskedOptionsOf(const PipelineSetting& setting, const OptionMask& 
     masked.least.forward[definition] = forward;
     masked.least.forward_backward[definition] = forward_backward;
     masked.least.sync[definition] = sync;
+    masked.least.backward[definition] = backward;
     const auto time = [&](int index) {
       const StageOption& option = options[index];
       return (option.forward + option.backward).value() * micro_batches + option.sync.value();
@@ -135,6 +138,7 @@ void PartitionChoices::SetLeast(int definition) {
   times_.forward[definition] = masked_.least.forward[definition];
   times_.forward_backward[definition] = masked_.least.forward_backward[definition];
   times_.sync[definition] = masked_.least.sync[definition];
+  times_.backward[definition] = masked_.least.backward[definition];
 }
 
 void PartitionChoices::SetTimes(int definition, int index) {
@@ -143,6 +147,7 @@ void PartitionChoices::SetTimes(int definition, int index) {
   times_.forward[definition] = option.forward.value();
   times_.forward_backward[definition] = (option.forward + option.backward).value();
   times_.sync[definition] = option.sync.value();
+  times_.backward[definition] = option.backward.value();
 }
 
 double PartitionChoices::Bound() {

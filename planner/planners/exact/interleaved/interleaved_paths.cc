@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/planners/exact/interleaved/interleaved_laps.h"
+
 namespace parplan {
 namespace {
 
@@ -26,7 +28,12 @@ InterleavedPaths::InterleavedPaths(const StageCounts& counts, int device_count)
       device_count_(device_count),
       before_(static_cast<size_t>(device_count) * definition_count_),
       owned_(before_.size()),
-      besides_(before_.size()) {
+      besides_(before_.size()),
+      counts_(counts),
+      all_(definition_count_) {
+  for (int stage = 0; stage < counts.stage_count(); ++stage) {
+    for (int i = 0; i < definition_count_; ++i) all_[i] += counts.of(stage, i);
+  }
   const int first_of_last = counts.stage_count() - device_count;
   for (int definition = 0; definition < definition_count_; ++definition) {
     // Layers of the stages before the device's last one.
@@ -59,6 +66,47 @@ double InterleavedPaths::Bound(const DefinitionTimes& times, int64_t micro_batch
   return Longest(times, micro_batch_count, sends, &through);
 }
 
+double InterleavedPaths::LongestLaps(const DefinitionTimes& times, int64_t micro_batch_count,
+                                     int device, const Laps& laps) const {
+  const int chunk_count = counts_.stage_count() / device_count_;
+  const int64_t group_count = micro_batch_count / device_count_;
+  const auto groups = static_cast<double>(group_count);
+  const auto alternating = static_cast<double>(AlternatingPasses::GroupsOf(group_count));
+  const AlternatingPasses passes(device_count_, chunk_count);
+  const int last_stage = counts_.stage_count() - device_count_ + device;
+  const double devices = device_count_;
+  const double messages = laps.all_sends + laps.first + (laps.all_sends - laps.last) +
+                          groups * (laps.last - laps.first);
+  double forward_laps = messages;
+  double backward_laps = messages;
+  for (int i = 0; i < definition_count_; ++i) {
+    // Layers in front of the device's first stage, between it and its last one, and behind that.
+    double before = 0.0;
+    double between = 0.0;
+    double after = 0.0;
+    double forward_turns = 0.0;
+    double backward_turns = 0.0;
+    for (int stage = 0; stage < counts_.stage_count(); ++stage) {
+      const double layers = counts_.of(stage, i);
+      if (stage < device) before += layers;
+      if (stage > device && stage < last_stage) between += layers;
+      if (stage > last_stage) after += layers;
+      if (stage % device_count_ != device) continue;
+      forward_turns += passes.ForwardOf(stage / device_count_, device) * layers;
+      backward_turns += passes.BackwardOf(stage / device_count_, device) * layers;
+    }
+    const double first = counts_.of(device, i);
+    const double last = counts_.of(last_stage, i);
+    backward_laps +=
+        times.forward[i] * (all_[i] + alternating * forward_turns) +
+        times.backward[i] * (after + groups * (last + between + devices * first) + before);
+    forward_laps +=
+        times.forward[i] * (before + groups * (first + between + devices * last) + after) +
+        times.backward[i] * (all_[i] + alternating * backward_turns);
+  }
+  return std::max(forward_laps, backward_laps);
+}
+
 double InterleavedPaths::Longest(const DefinitionTimes& times, int64_t micro_batch_count,
                                  absl::Span<const double> sends, const Through* through) const {
   const auto micro_batches = static_cast<double>(micro_batch_count);
@@ -72,6 +120,13 @@ double InterleavedPaths::Longest(const DefinitionTimes& times, int64_t micro_bat
   if (through != nullptr && !through->last_sends.empty()) {
     last_messages = through->all_sends;
     for (const double send : through->last_sends) last_messages -= send;
+  }
+  bool asks_laps = through != nullptr && !through->last_sends.empty() && !sends.empty() &&
+                   !times.backward.empty() && counts_.stage_count() > device_count_;
+  if (asks_laps) {
+    double forward = 0.0;
+    for (int i = 0; i < definition_count_; ++i) forward += all_[i] * times.forward[i];
+    asks_laps = through->all_sends >= kSlowMessages * forward;
   }
   for (int device = 0; device < device_count_; ++device) {
     const size_t begin = static_cast<size_t>(device) * definition_count_;
@@ -100,6 +155,9 @@ double InterleavedPaths::Longest(const DefinitionTimes& times, int64_t micro_bat
       last_messages += through->last_sends[device - 1];
     }
     bound = std::max(bound, 2.0 * last_messages + through_others + work + first_sync);
+    if (!asks_laps) continue;
+    const Laps laps = {messages, last_messages, through->all_sends};
+    bound = std::max(bound, LongestLaps(times, micro_batch_count, device, laps) + first_sync);
   }
   return bound * (1.0 - kPathRounding);
 }

@@ -40,12 +40,14 @@ class StageCounts {
   std::vector<int> counts_;
 };
 
-// [definition] seconds of one layer: forward pass and both passes of a micro-batch, and
-// synchronisation of a step.
+// [definition] seconds of one layer: forward pass, both passes and backward pass of a micro-batch,
+// and synchronisation of a step. Least times are least each by itself, so that the first two do not
+// give the third. Without the third, paths that need it are left out.
 struct DefinitionTimes {
   std::vector<double> forward;
   std::vector<double> forward_backward;
   std::vector<double> sync;
+  std::vector<double> backward;
 };
 
 // Critical paths through an interleaved pipeline. Immutable, so safe to use from any thread.
@@ -56,8 +58,9 @@ struct DefinitionTimes {
 // synchronises. One more path per device: the first micro-batch goes forward through all stages
 // before the device's last one; then the device works until the last micro-batch starts back from
 // there, except for the `device_count` passes in each direction of every other chunk that come
-// before or after; then that micro-batch goes back through all these stages. Each length is a sum
-// over definitions, so the least times of definitions give a bound for all strategies.
+// before or after; then that micro-batch goes back through all these stages. Where messages take
+// long, two more per device go around the ring in every group (interleaved_laps.h). Each length is
+// a sum over definitions, so the least times of definitions give a bound for all strategies.
 class InterleavedPaths {
  public:
   // REQUIRES, unchecked: the number of stages is a multiple of `device_count`, which is above 0.
@@ -88,6 +91,17 @@ class InterleavedPaths {
     absl::Span<const double> last_sends;
     double all_sends = 0.0;
   };
+  // Messages of the laps of a device.
+  struct Laps {
+    // Seconds of the messages in front of its first stage and of its last one.
+    double first = 0.0;
+    double last = 0.0;
+    double all_sends = 0.0;
+  };
+  // Returns the longer one of the two paths of a device that go around the ring, without
+  // synchronisation.
+  double LongestLaps(const DefinitionTimes& times, int64_t micro_batch_count, int device,
+                     const Laps& laps) const;
   // Returns the longest of the paths of devices and, with `through`, of those through all stages.
   double Longest(const DefinitionTimes& times, int64_t micro_batch_count,
                  absl::Span<const double> sends, const Through* through) const;
@@ -100,6 +114,9 @@ class InterleavedPaths {
   std::vector<double> before_;
   std::vector<double> owned_;
   std::vector<double> besides_;
+  // The layers of all stages, and [definition] of all.
+  StageCounts counts_;
+  std::vector<double> all_;
 };
 
 }  // namespace parplan

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "planner/planners/exact/interleaved/interleaved_laps.h"
 #include "planner/search/base/search_numbers.h"
 
 namespace parplan {
@@ -16,6 +18,8 @@ constexpr double kUnevenRounding = 1.0 - 1e-11;
 constexpr double kUnevenGrowth = 1.1;
 constexpr int kUnevenGrowths = 400;
 constexpr int kUnevenHalvings = 30;
+// Weights of the laps of backward passes against those of forward passes.
+constexpr double kLapWeights[] = {0.0, 0.2, 0.4, 0.6, 0.8, 1.0};
 
 }  // namespace
 
@@ -35,6 +39,12 @@ UnevenBound::UnevenBound(const ModelSpec& model, int device_count)
     if (model.definition_of_layer()[layer] != major_) is_uniform_ = false;
   }
   if (first_ == major_ || last_ == major_) is_uniform_ = false;
+  transformer_counts_ = counts_;
+  for (size_t definition = 0; definition < counts_.size(); ++definition) {
+    if (!IsTransformer(model.layer_definitions()[definition].kind)) {
+      transformer_counts_[definition] = 0;
+    }
+  }
   middle_counts_ = counts_;
   --middle_counts_[first_];
   if (model.layer_count() > 1) --middle_counts_[last_];
@@ -61,6 +71,19 @@ UnevenBound::Work UnevenBound::WorkOf(const DefinitionTimes& times,
   return work;
 }
 
+UnevenBound::Messages UnevenBound::MessagesOf(const Question& question) const {
+  Messages messages;
+  messages.before.resize(device_count_);
+  if (question.sends.empty()) return messages;
+  for (int device = 0; device < device_count_; ++device) {
+    messages.before[device] = messages.lap;
+    messages.mean_before += messages.lap / device_count_;
+    messages.lap += question.sends[device];
+  }
+  messages.back = question.sends.back();
+  return messages;
+}
+
 double UnevenBound::Quick(const DefinitionTimes& times, int64_t micro_batch_count) const {
   const Work work = WorkOf(times, 2);
   const double devices = device_count_;
@@ -75,7 +98,8 @@ double UnevenBound::Quick(const DefinitionTimes& times, int64_t micro_batch_coun
 // the synchronisation of the first device or of its own.
 UnevenBound::DeviceLimit UnevenBound::LimitOf(const DefinitionTimes& times,
                                               const Question& question, const Work& work,
-                                              int device, double first_sync, double step) const {
+                                              const Messages& messages, int device,
+                                              double first_sync, double step) const {
   const auto micro_batches = static_cast<double>(question.micro_batch_count);
   const bool is_last = device == device_count_ - 1;
   DeviceLimit limit;
@@ -91,9 +115,9 @@ UnevenBound::DeviceLimit UnevenBound::LimitOf(const DefinitionTimes& times,
   double entry = 0.0;
   double forward_entry = 0.0;
   if (device > 0) {
-    entry = work.first + (device - 1) * work.least + 2.0 * device * question.least_send;
+    entry = work.first + (device - 1) * work.least + 2.0 * messages.before[device];
     forward_entry =
-        work.first_forward + (device - 1) * work.least_forward + device * question.least_send;
+        work.first_forward + (device - 1) * work.least_forward + messages.before[device];
   }
   limit.time = std::min(step - entry - first_sync, step - forward_entry - end_sync) / micro_batches;
   const double layer = times.forward_backward[major_];
@@ -118,6 +142,7 @@ UnevenBound::DeviceLimit UnevenBound::LimitOf(const DefinitionTimes& times,
 
 // Returns whether the paths allow a step of so many seconds.
 bool UnevenBound::Allows(const DefinitionTimes& times, const Question& question, const Work& work,
+                         const Messages& messages, const std::vector<LapPath>& laps,
                          double step) const {
   const auto micro_batches = static_cast<double>(question.micro_batch_count);
   const double devices = device_count_;
@@ -128,7 +153,7 @@ bool UnevenBound::Allows(const DefinitionTimes& times, const Question& question,
   while (true) {
     double layers_of_others = 0.0;
     for (int device = 0; device < device_count_; ++device) {
-      limits[device] = LimitOf(times, question, work, device, first_sync, step);
+      limits[device] = LimitOf(times, question, work, messages, device, first_sync, step);
       if (limits[device].layers < 0.0) return false;
       if (device > 0) layers_of_others += limits[device].layers;
     }
@@ -138,7 +163,8 @@ bool UnevenBound::Allows(const DefinitionTimes& times, const Question& question,
     if (sync <= first_sync) break;
     first_sync = sync;
   }
-  double mean = question.least_send * (devices * question.fewest_virtual_stages - 1.0) + first_sync;
+  const double laps_before_last = question.fewest_virtual_stages - 1.0;
+  double mean = laps_before_last * messages.lap + 2.0 * messages.mean_before + first_sync;
   double left = work.all;
   // First every device takes the least it must have.
   const auto least_of = [&](int device) {
@@ -167,7 +193,105 @@ bool UnevenBound::Allows(const DefinitionTimes& times, const Question& question,
     mean += more * weight_of(device);
   }
   if (left > work.all * (1.0 - kUnevenRounding)) return false;
-  return question.any_group_size || mean * kUnevenRounding <= step;
+  if (question.any_group_size) return true;
+  // The mean over the last chunks alone has all messages between virtual stages, and counts each
+  // layer of these chunks as often as there are devices behind its own, over their number, more
+  // than m / P times; each of the chunks has one at least.
+  const double mean_of_last = 2.0 * (laps_before_last * messages.lap + messages.mean_before) +
+                              first_sync + work.all * micro_batches / devices +
+                              0.5 * (devices - 1.0) * work.least;
+  if (std::max(mean, mean_of_last) * kUnevenRounding > step) return false;
+  // Laps count each device otherwise. All work goes where it counts least, as far as there is time.
+  std::vector<int> order(laps.empty() ? 0 : device_count_);
+  for (const LapPath& lap : laps) {
+    for (int device = 0; device < device_count_; ++device) order[device] = device;
+    std::stable_sort(order.begin(), order.end(),
+                     [&lap](int a, int b) { return lap.counts[a] < lap.counts[b]; });
+    double path = lap.messages + first_sync;
+    double unplaced = work.all;
+    for (const int device : order) {
+      const double placed = std::min(unplaced, std::max(0.0, limits[device].time));
+      path += placed * lap.counts[device];
+      unplaced -= placed;
+    }
+    if (path * kUnevenRounding > step) return false;
+  }
+  return true;
+}
+
+// The mean over devices, each with the weight 1 / P, of the paths of interleaved_laps.h. A layer of
+// chunk c on device j lies behind the last chunk of j devices, and so on; the passes that come in
+// turn with others belong to the path of device j alone.
+std::vector<UnevenBound::LapPath> UnevenBound::LapPathsOf(const DefinitionTimes& times,
+                                                          const Question& question,
+                                                          const Messages& messages) const {
+  std::vector<LapPath> laps;
+  const int chunk_count = question.fewest_virtual_stages;
+  if (question.any_group_size || times.backward.empty() ||
+      question.most_virtual_stages != chunk_count || device_count_ < 2) {
+    return laps;
+  }
+  const double devices = device_count_;
+  // A micro-batch goes from the first stage to the last.
+  const double through = chunk_count * messages.lap - messages.back;
+  double forward = 0.0;
+  for (size_t i = 0; i < counts_.size(); ++i) {
+    if (counts_[i] > 0) forward += counts_[i] * times.forward[i];
+  }
+  if (through < kSlowMessages * forward) return laps;
+  const int64_t group_count = question.micro_batch_count / device_count_;
+  const auto groups = static_cast<double>(group_count);
+  const auto alternating = static_cast<double>(AlternatingPasses::GroupsOf(group_count));
+  const AlternatingPasses passes(device_count_, chunk_count);
+  // To the first stage of a device, and from its last stage on, are the messages of all devices but
+  // the one back to the first.
+  const double of_laps =
+      groups * (chunk_count - 1) * messages.lap + through + messages.lap - messages.back;
+  for (const double backward_weight : kLapWeights) {
+    LapPath lap = {.messages = of_laps, .counts = {}};
+    for (int device = 0; device < device_count_; ++device) {
+      double least = kInfinity;
+      const double behind = (devices - 1.0 - device) / devices;
+      const double share = device / devices;
+      for (int chunk = 0; chunk < chunk_count; ++chunk) {
+        const bool is_first = chunk == 0;
+        const bool is_last = chunk + 1 == chunk_count;
+        // How often the path of backward passes counts them in a lap, and that of forward passes.
+        double backward_laps = 1.0;
+        double forward_laps = 1.0;
+        double backward_ends = 0.0;
+        double forward_ends = 0.0;
+        if (is_first) {
+          backward_laps = share + 1.0;
+          forward_laps = share + 1.0 / devices;
+          backward_ends = behind;
+          forward_ends = behind;
+        } else if (is_last) {
+          backward_laps = behind + 1.0 / devices;
+          forward_laps = behind + 1.0;
+          backward_ends = share;
+          forward_ends = share;
+        }
+        const double forward_turns = alternating * passes.ForwardOf(chunk, device) / devices;
+        const double backward_turns = alternating * passes.BackwardOf(chunk, device) / devices;
+        const double of_forward = backward_weight * (1.0 + forward_turns) +
+                                  (1.0 - backward_weight) * (groups * forward_laps + forward_ends);
+        const double of_backward = backward_weight * (groups * backward_laps + backward_ends) +
+                                   (1.0 - backward_weight) * (1.0 + backward_turns);
+        for (size_t i = 0; i < counts_.size(); ++i) {
+          if (counts_[i] == 0 || !(times.forward_backward[i] > 0.0)) continue;
+          // Least times do not add up: both passes take so long at least, and either alone.
+          const double both = std::min(of_forward, of_backward);
+          const double alone = of_forward > of_backward ? (of_forward - both) * times.forward[i]
+                                                        : (of_backward - both) * times.backward[i];
+          least = std::min(least, both + alone / times.forward_backward[i]);
+        }
+      }
+      lap.counts.push_back(least);
+    }
+    laps.push_back(std::move(lap));
+  }
+  return laps;
 }
 
 double UnevenBound::Bound(const DefinitionTimes& times, const Question& question,
@@ -180,9 +304,11 @@ double UnevenBound::Bound(const DefinitionTimes& times, const Question& question
   const Work work = WorkOf(times, question.fewest_virtual_stages);
   double low = Quick(times, question.micro_batch_count);
   if (!(low < cutoff)) return cutoff;
-  if (cutoff < kInfinity && !Allows(times, question, work, cutoff)) return cutoff;
+  const Messages messages = MessagesOf(question);
+  const std::vector<LapPath> laps = LapPathsOf(times, question, messages);
+  if (cutoff < kInfinity && !Allows(times, question, work, messages, laps, cutoff)) return cutoff;
   double high = low;
-  for (int growth = 0; !Allows(times, question, work, high); ++growth) {
+  for (int growth = 0; !Allows(times, question, work, messages, laps, high); ++growth) {
     // Not clamped to the cutoff, so that bounds below it do not depend on it.
     low = high;
     high *= kUnevenGrowth;
@@ -190,7 +316,7 @@ double UnevenBound::Bound(const DefinitionTimes& times, const Question& question
   }
   for (int halving = 0; halving < kUnevenHalvings && low < high; ++halving) {
     const double middle = 0.5 * (low + high);
-    (Allows(times, question, work, middle) ? high : low) = middle;
+    (Allows(times, question, work, messages, laps, middle) ? high : low) = middle;
   }
   return std::min(low * kUnevenRounding, cutoff);
 }

@@ -66,8 +66,9 @@ class UnevenBound {
     // The ends of the range, both included; at least 2.
     int fewest_virtual_stages = 2;
     int most_virtual_stages = 2;
-    // Least seconds of any message, one direction.
-    double least_send = 0.0;
+    // [device] least seconds of any message from the device to the next one, the last one's to the
+    // first, one direction; empty means 0.
+    std::vector<double> sends;
     // [device] the most layers of `major()` that memory allows; empty if any number.
     std::vector<int> most_layers;
     // Whether micro-batches come in groups of any size. Then only the first kind of path holds.
@@ -99,6 +100,13 @@ class UnevenBound {
   double PricedBound(const DefinitionTimes& times, const Question& question,
                      const PricedOptions& options, double cutoff) const;
 
+  // Returns a third bound in seconds, or `cutoff` if that is less, from what each device can hold
+  // in the step's time and its memory (uneven_capacity.cc); `cutoff` too if memory never suffices.
+  // `question.most_layers` is not used. 0 if nothing is proved. O(P + n log n) for P devices and
+  // the n options of all definitions, for each of up to 16 numbers of micro-batches in flight.
+  double HeldBound(const DefinitionTimes& times, const Question& question,
+                   const PricedOptions& options, double cutoff) const;
+
  private:
   // Times that do not depend on the step.
   struct Work {
@@ -115,6 +123,17 @@ class UnevenBound {
     double first_sync = 0.0;
   };
   Work WorkOf(const DefinitionTimes& times, int fewest_virtual_stages) const;
+  // Messages of a question, one direction, in seconds.
+  struct Messages {
+    // [device] those before its first stage.
+    std::vector<double> before;
+    // The mean of these.
+    double mean_before = 0.0;
+    // Those once around the ring, and of these the one from the last device to the first.
+    double lap = 0.0;
+    double back = 0.0;
+  };
+  Messages MessagesOf(const Question& question) const;
   // The time that the paths of a device leave to it in a step of some length.
   struct DeviceLimit {
     // Seconds of a micro-batch of all its layers, at most.
@@ -127,12 +146,30 @@ class UnevenBound {
   };
   // `first_sync` is the least synchronisation of the first device.
   DeviceLimit LimitOf(const DefinitionTimes& times, const Question& question, const Work& work,
-                      int device, double first_sync, double step) const;
+                      const Messages& messages, int device, double first_sync, double step) const;
   // The options that all layers choose at a price of memory, and their mean costs.
   PricedOption MeanChoice(const PricedOptions& options, double passes, double price,
                           double in_flight) const;
+  // A mean over devices of the paths that go around the ring (interleaved_laps.h), with some weight
+  // of those of backward passes and the rest of those of forward passes.
+  struct LapPath {
+    // Seconds of messages, without synchronisation.
+    double messages = 0.0;
+    // [device] how often, at least, it counts a second that layers take for both passes.
+    std::vector<double> counts;
+  };
+  // Returns such means for one number of virtual stages a device. None where messages are so fast
+  // that devices do not wait for them, where groups may have any size, or without the times of
+  // backward passes. O(devices * definitions).
+  std::vector<LapPath> LapPathsOf(const DefinitionTimes& times, const Question& question,
+                                  const Messages& messages) const;
   bool Allows(const DefinitionTimes& times, const Question& question, const Work& work,
-              double step) const;
+              const Messages& messages, const std::vector<LapPath>& laps, double step) const;
+  // Returns `HeldBound` with layers that are worth their least cost at a price of memory, in
+  // seconds a byte; `least_work` is the least time of a micro-batch through all transformer layers.
+  double HeldBoundAt(const DefinitionTimes& times, const Question& question,
+                     const PricedOptions& options, const Work& work, const Messages& messages,
+                     double least_work, double price, double cutoff) const;
   // Weights of paths and the price of memory (uneven_prices.cc).
   struct PathPrices {
     // Seconds for each byte.
@@ -144,8 +181,9 @@ class UnevenBound {
   };
   // Returns the bound at `prices`, with paths of devices weighted so that the layer `mean` costs
   // the same on each; 0 if a weight would be negative.
-  double BoundAtPrices(const Question& question, const Work& work, const PricedOptions& options,
-                       const PricedOption& mean, const PathPrices& prices) const;
+  double BoundAtPrices(const Question& question, const Work& work, const Messages& messages,
+                       const PricedOptions& options, const PricedOption& mean,
+                       const PathPrices& prices) const;
 
   int device_count_;
   int major_ = 0;
@@ -156,6 +194,8 @@ class UnevenBound {
   // [definition] number of layers, and of those but for the first and the last.
   std::vector<int> counts_;
   std::vector<int> middle_counts_;
+  // [definition] number of layers of transformer definitions, 0 for others.
+  std::vector<int> transformer_counts_;
 };
 
 }  // namespace parplan

@@ -68,8 +68,8 @@ PricedOption UnevenBound::MeanChoice(const PricedOptions& options, double passes
 }
 
 double UnevenBound::BoundAtPrices(const Question& question, const Work& work,
-                                  const PricedOptions& options, const PricedOption& mean,
-                                  const PathPrices& prices) const {
+                                  const Messages& messages, const PricedOptions& options,
+                                  const PricedOption& mean, const PathPrices& prices) const {
   const auto micro_batches = static_cast<double>(question.micro_batch_count);
   const double devices = device_count_;
   const double sync_share = prices.ends_with_own_sync ? 1.0 : 0.0;
@@ -87,19 +87,17 @@ double UnevenBound::BoundAtPrices(const Question& question, const Work& work,
   for (int device = 0; device < device_count_; ++device) all_fixed += fixed_cost(device);
   const double layer_cost = ((1.0 - prices.mean_path) * path_cost + all_fixed) / devices;
   const auto weight_of = [&](int device) { return (layer_cost - fixed_cost(device)) / path_cost; };
-  double bound =
-      prices.mean_path * (question.least_send * (devices * question.fewest_virtual_stages - 1.0) +
-                          work.first_sync) -
-      prices.memory * devices * options.room;
+  double bound = prices.mean_path * ((question.fewest_virtual_stages - 1.0) * messages.lap +
+                                     2.0 * messages.mean_before + work.first_sync) -
+                 prices.memory * devices * options.room;
   for (int device = 0; device < device_count_; ++device) {
     const double weight = weight_of(device);
     if (weight < 0.0) return 0.0;
     double entry = prices.ends_with_own_sync ? 0.0 : work.first_sync;
     if (device > 0 && prices.ends_with_own_sync) {
-      entry +=
-          work.first_forward + (device - 1) * work.least_forward + device * question.least_send;
+      entry += work.first_forward + (device - 1) * work.least_forward + messages.before[device];
     } else if (device > 0) {
-      entry += work.first + (device - 1) * work.least + 2.0 * device * question.least_send;
+      entry += work.first + (device - 1) * work.least + 2.0 * messages.before[device];
     }
     bound += std::max(0.0, weight) * entry;
   }
@@ -137,6 +135,7 @@ double UnevenBound::BoundAtPrices(const Question& question, const Work& work,
 double UnevenBound::PricedBound(const DefinitionTimes& times, const Question& question,
                                 const PricedOptions& options, double cutoff) const {
   const Work work = WorkOf(times, question.fewest_virtual_stages);
+  const Messages messages = MessagesOf(question);
   const auto micro_batches = static_cast<double>(question.micro_batch_count);
   const double devices = device_count_;
   double in_flight = 0.0;
@@ -154,8 +153,8 @@ double UnevenBound::PricedBound(const DefinitionTimes& times, const Question& qu
     for (const double mean_path : kMeanPaths) {
       if (mean_path > 0.0 && question.any_group_size) continue;
       for (const bool ends_with_own_sync : {true, false}) {
-        const double priced =
-            BoundAtPrices(question, work, options, mean, {price, mean_path, ends_with_own_sync});
+        const double priced = BoundAtPrices(question, work, messages, options, mean,
+                                            {price, mean_path, ends_with_own_sync});
         bound = std::max(bound, priced * kPriceRounding);
         if (bound >= cutoff) return cutoff;
       }

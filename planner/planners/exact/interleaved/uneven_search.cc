@@ -71,12 +71,17 @@ DefinitionTimes WithOption(const MaskedOptions& masked, int definition, const St
   times.forward[definition] = option.forward.value();
   times.forward_backward[definition] = (option.forward + option.backward).value();
   times.sync[definition] = option.sync.value();
+  times.backward[definition] = option.backward.value();
   return times;
 }
 
-double LeastSendOf(const PipelineSetting& setting) {
-  return std::min(setting.least_send(/*leaves_node=*/false),
-                  setting.least_send(/*leaves_node=*/true));
+// Returns [device] the least seconds of a message to the next device, the last one's to the first.
+std::vector<double> SendsOf(const PipelineSetting& setting) {
+  std::vector<double> sends;
+  for (int device = 0; device < setting.depth(); ++device) {
+    sends.push_back(setting.least_send(setting.stage(device).leaves_node));
+  }
+  return sends;
 }
 
 // Returns what the allowed options cost, each once. Dominated ones are left out.
@@ -171,17 +176,26 @@ ListedLeaves LeavesOf(const PipelineSetting& setting,
     // [index in `virtual_stage_counts`]
     std::vector<double> priced(virtual_stage_counts.size());
     const PricedOptions priced_options = PricedOptionsOf(setting, *masked);
+    const double held = bounds.HeldBound(masked->least,
+                                         {.micro_batch_count = count,
+                                          .fewest_virtual_stages = virtual_stage_counts.front(),
+                                          .most_virtual_stages = virtual_stage_counts.back(),
+                                          .sends = SendsOf(setting),
+                                          .most_layers = {},
+                                          .any_group_size = group_size > 0},
+                                         priced_options, cutoff_of_finds);
+    if (held >= cutoff_of_finds) continue;
     for (size_t begin = 0; begin < priced.size();) {
       const size_t end = EndOfStageCounts(virtual_stage_counts, begin);
       const double bound = bounds.PricedBound(masked->least,
                                               {.micro_batch_count = count,
                                                .fewest_virtual_stages = virtual_stage_counts[begin],
                                                .most_virtual_stages = virtual_stage_counts[end - 1],
-                                               .least_send = LeastSendOf(setting),
+                                               .sends = SendsOf(setting),
                                                .most_layers = {},
                                                .any_group_size = group_size > 0},
                                               priced_options, cutoff_of_finds);
-      for (; begin < end; ++begin) priced[begin] = bound;
+      for (; begin < end; ++begin) priced[begin] = std::max(held, bound);
     }
     for (const int index : masked->allowed[major]) {
       const StageOption& option = setting.table().options(major)[index];
@@ -194,7 +208,7 @@ ListedLeaves LeavesOf(const PipelineSetting& setting,
         UnevenBound::Question question = {.micro_batch_count = count,
                                           .fewest_virtual_stages = virtual_stage_count,
                                           .most_virtual_stages = virtual_stage_count,
-                                          .least_send = LeastSendOf(setting),
+                                          .sends = SendsOf(setting),
                                           .most_layers = {},
                                           .any_group_size = group_size > 0};
         SetMostLayers(setting, *masked, option, bounds.is_uniform(), question);
@@ -419,7 +433,7 @@ double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& mas
   UnevenBound::Question question = {.micro_batch_count = micro_batch_count,
                                     .fewest_virtual_stages = virtual_stage_counts.front(),
                                     .most_virtual_stages = virtual_stage_counts.back(),
-                                    .least_send = LeastSendOf(setting),
+                                    .sends = SendsOf(setting),
                                     .most_layers = {},
                                     .any_group_size = false};
   if (bound.Quick(masked.least, micro_batch_count) >= least) return least + overhead;
