@@ -3,12 +3,15 @@ parplan.torch.measure. Processes that a test starts import this module."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.distributed as dist
 import torch_jobs
 from torch import nn
 
 from parplan.errors import SpecInvalid
+from parplan.torch.check.counting import Counter
 from parplan.torch.measure.captures import token_ids
 from parplan.torch.measure.devices import Processor
 from parplan.torch.measure.job import Job
@@ -17,6 +20,7 @@ from parplan.torch.measure.layer_times import LayerMeasurement
 from parplan.torch.measure.models import Model
 from parplan.torch.measure.passes import Pass
 from parplan.torch.measure.request import Measured, Request
+from parplan.torch.measure.sharding import ShardingTimes, measure_sharding
 from parplan.torch.measure.splits import Split, SplitLayers, local_count
 from parplan.torch.measure.steady import Bench, Effort
 from parplan.torch.measure.traffic import summed, traffic_of
@@ -93,6 +97,19 @@ def measure_splits(job: Job, _: object) -> dict:
     made["alone"] = _pass_on_first_rank(job)
     made["rows"] = _measure_layers(job, decoders)
     return made
+
+
+class _CountsMessages(Processor):
+    """Its clock goes on by a second with each collective."""
+
+    def time(self, work: Callable[[], object]) -> float:
+        with Counter() as counter:
+            work()
+        return float(sum(counter.calls.values()))
+
+
+def count_sharded_messages(job: Job, _: object) -> ShardingTimes:
+    return measure_sharding(Bench(_CountsMessages(), Effort(seconds=1e-4), job), on_meta(), 1)
 
 
 def _measure_split(job: Job, model: Model, layer: int, split: Split) -> dict:

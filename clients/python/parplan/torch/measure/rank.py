@@ -20,7 +20,9 @@ from parplan.torch.measure.masters import COPIED
 from parplan.torch.measure.models import Model, ModelSource
 from parplan.torch.measure.optimizers import OPTIMIZERS, measure_optimizer
 from parplan.torch.measure.overlap import measure_overlap
+from parplan.torch.measure.passes import LONG
 from parplan.torch.measure.request import COMPILED, Measured, MeasuredJob, Request
+from parplan.torch.measure.sharding import can_measure_sharding, measure_sharding
 from parplan.torch.measure.splits import SplitLayers
 from parplan.torch.measure.steady import Bench, Spread
 
@@ -66,8 +68,12 @@ def measure_rank(job: Job, argument: tuple[ModelSource, Mapping[str, Any], Reque
         if job.count > 1:
             _add_collectives(made, measure_collectives(bench, request.message_sizes,
                                                        progress.begin), request)
-            progress.begin("products beside an all-reduce")
-            _measure_overlap(made, bench, source.dtype)
+            if can_measure_sharding(request.device_type, source.dtype, model):
+                progress.begin("sharded layers")
+                _measure_sharding(made, bench, model, request)
+            else:
+                progress.begin("products beside an all-reduce")
+                _measure_overlap(made, bench, source.dtype)
     finally:
         progress.end()
     if context is not None:
@@ -122,6 +128,18 @@ def _add_collectives(made: MeasuredJob, times: list[CollectiveTime], request: Re
         made.notes.append("with all groups of a shape at once a collective took "
                           f"{ratios[len(ratios) // 2]:.2f} times as long as alone (median of "
                           f"{len(ratios)})")
+
+
+def _measure_sharding(made: MeasuredJob, bench: Bench, model: Model, request: Request) -> None:
+    sizes = sorted(request.micro_batch_sizes)
+    samples = sizes[len(sizes) // 2]
+    times = measure_sharding(bench, model, samples)
+    made.overlap_slowdown = times.slowdown
+    made.notes.append(
+        f"{LONG} layers of {samples} samples take {times.whole:.3g} s in both passes, "
+        f"{times.sharded:.3g} s with sharded parameters, whose messages alone take "
+        f"{times.messages:.3g} s; overlap_slowdown is 1 and what sharding adds over its messages, "
+        "since on processors they run beside nothing")
 
 
 def _measure_overlap(made: MeasuredJob, bench: Bench, dtype: torch.dtype) -> None:
