@@ -10,7 +10,8 @@ import torch
 
 from parplan.errors import field_error
 from parplan.torch.command.progress import Progress
-from parplan.torch.measure.collectives import CollectiveTime, measure_collectives, shapes_of
+from parplan.torch.measure.collectives import (CollectiveTime, Prices, measure_collectives,
+                                                shapes_of)
 from parplan.torch.measure.context import context_after_work, measure_context
 from parplan.torch.measure.devices import device_of
 from parplan.torch.measure.durations import medians_of
@@ -55,19 +56,20 @@ def measure_rank(job: Job, argument: tuple[ModelSource, Mapping[str, Any], Reque
         None if job.is_first else io.StringIO())
     made = MeasuredJob({})
     try:
-        makers = [SplitLayers(model, split, job, device.place) for split in request.splits]
+        prices = _measure_collectives(made, bench, request, progress)
+        makers = [SplitLayers(model, split, job, device.place, "fake" if prices is None else "gloo")
+                  for split in request.splits]
         for runtime in request.runtimes:
             layers = LayerMeasurement(model, ids, definitions, request, bench, runtime,
-                                      progress.begin)
+                                      progress.begin, prices)
             made.by_runtime[runtime] = layers.run(makers)
-            _add_runtime_notes(made.by_runtime[runtime], runtime, request)
+            _add_runtime_notes(made.by_runtime[runtime], runtime, request,
+                               sends=prices is not None)
         # A driver loads kernels when they are first called, and keeps them.
         context = context_after_work(context, device, job)
         progress.begin("optimizer")
         _measure_optimizers(made, model, spec["optimizer"], bench)
         if job.count > 1:
-            _add_collectives(made, measure_collectives(bench, request.message_sizes,
-                                                       progress.begin), request)
             if can_measure_sharding(request.device_type, source.dtype, model):
                 progress.begin("sharded layers")
                 _measure_sharding(made, bench, model, request)
@@ -88,10 +90,24 @@ def measure_rank(job: Job, argument: tuple[ModelSource, Mapping[str, Any], Reque
     return made
 
 
-def _add_runtime_notes(measured: Measured, runtime: str, request: Request) -> None:
+def _measure_collectives(made: MeasuredJob, bench: Bench, request: Request,
+                         progress: Progress) -> Prices | None:
+    """Measures collectives, if asked to. Returns their prices on processors, where split layers
+    are timed with their messages."""
+    if bench.job.count == 1:
+        return None
+    times = measure_collectives(bench, request.message_sizes, progress.begin)
+    _add_collectives(made, times, request)
+    return Prices(times) if times and request.device_type == "cpu" else None
+
+
+def _add_runtime_notes(measured: Measured, runtime: str, request: Request, sends: bool) -> None:
     if any(degree > 1 for degree in request.tensor_parallel_degrees):
-        measured.notes.append("layers on tensor-parallel ranks were timed with groups that send no "
-                              "messages, so their times are without collectives")
+        measured.notes.append(
+            "times of layers on tensor-parallel ranks are those with messages, less what the "
+            "messages take alone" if sends else
+            "layers on tensor-parallel ranks were timed with groups that send no messages, so their "
+            "times are without collectives")
     if runtime == COMPILED and "selective" in request.policies:
         measured.notes.append("recomputation selective was left out: it is measured without "
                               "torch.compile alone")

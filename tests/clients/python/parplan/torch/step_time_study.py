@@ -17,9 +17,9 @@ one minute than at the next, which is no error of a prediction. Each plan has pr
 since threads of groups outlive the plan that made them and wake up a hundred times a second.
 
 Beside each row stands the share of the processors that other programs had; above 5 % the row is
-marked BUSY, and its plan is measured again, up to `--rounds` times in a turn. Of several measurements
-the one with the smallest share counts. A profile that was made on a busy machine is made again as
-often.
+marked BUSY, and its plan is measured again, up to `--rounds` times in a turn. Of several
+measurements the one with the smallest share counts. A profile that was made on a busy machine is
+made again as often.
 """
 
 from __future__ import annotations
@@ -179,7 +179,8 @@ def joined_turns(turns: Sequence[dict]) -> dict:
             "measured": statistics.median(medians),
             "others": max((turn["others"] for turn in turns if turn["others"] is not None),
                           default=None),
-            "waited": statistics.median(wait / one for turn in turns for one, wait in turn["steps"]),
+            "waited": statistics.median(wait / one for turn in turns
+                                        for one, wait in turn["steps"]),
             "spread": max(max(one) / min(one) - 1 for one in seconds),
             "turns_spread": max(medians) / min(medians) - 1,
             "turns": [{"predicted": turn["prediction"]["step_seconds"], "measured": median}
