@@ -3,13 +3,17 @@ parplan.torch.measure. Processes that a test starts import this module."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.distributed as dist
 import torch_jobs
 from torch import nn
 
 from parplan.errors import SpecInvalid
+from parplan.torch.check.counting import Counter
 from parplan.torch.measure.captures import token_ids
+from parplan.torch.measure.collectives import CollectiveTime, Prices
 from parplan.torch.measure.devices import Processor
 from parplan.torch.measure.job import Job
 from parplan.torch.measure.kept import measure_kept
@@ -17,9 +21,10 @@ from parplan.torch.measure.layer_times import LayerMeasurement
 from parplan.torch.measure.models import Model
 from parplan.torch.measure.passes import Pass
 from parplan.torch.measure.request import Measured, Request
+from parplan.torch.measure.sharding import ShardingTimes, measure_sharding
 from parplan.torch.measure.splits import Split, SplitLayers, local_count
-from parplan.torch.measure.steady import Bench, Effort
-from parplan.torch.measure.traffic import summed, traffic_of
+from parplan.torch.measure.steady import Bench, Effort, Spread
+from parplan.torch.measure.traffic import Traffic, summed, traffic_of
 
 # Threads that wait for each other make tests slow on a busy machine.
 torch.set_num_threads(1)
@@ -93,6 +98,46 @@ def measure_splits(job: Job, _: object) -> dict:
     made["alone"] = _pass_on_first_rank(job)
     made["rows"] = _measure_layers(job, decoders)
     return made
+
+
+class _CountsMessages(Processor):
+    """Its clock goes on by a second with each collective."""
+
+    def time(self, work: Callable[[], object]) -> float:
+        with Counter() as counter:
+            work()
+        return float(sum(counter.calls.values()))
+
+
+class _CountsLayerMessages(Processor):
+    """The same with the collectives of split layers, which are functional."""
+
+    def time(self, work: Callable[[], object]) -> float:
+        with Traffic() as traffic:
+            work()
+        return float(len(traffic.messages))
+
+
+def count_sharded_messages(job: Job, _: object) -> ShardingTimes:
+    return measure_sharding(Bench(_CountsMessages(), Effort(seconds=1e-4), job), on_meta(), 1)
+
+
+def measure_priced_layers(job: Job, _: object) -> list[dict]:
+    """Measures the toy's layers on two ranks with their messages, each of which takes a second and
+    has a price of half a second. Returns the rows of times."""
+    half = Spread(0.5, 0.5, 9, 0.0)
+    prices = Prices([CollectiveTime(name, 2, 1, size, half, None)
+                     for name in ("COLLECTIVE_ALL_REDUCE", "COLLECTIVE_ALL_GATHER")
+                     for size in (1, 1 << 40)])
+    request = Request("this CPU", 2, (1, 2), 2, (), Effort(seconds=1e-4),
+                      tensor_parallel_degrees=(1, 2))
+    definitions = {one["layer_definition_id"]: one for one in SPEC["layer_definitions"]}
+    bench = Bench(_CountsLayerMessages(), request.effort, job)
+    model = on_meta(toy(1), {**TENSOR_PLAN, "2": TENSOR_PLAN["4"]})
+    layers = LayerMeasurement(model, ["embedding", "block", "head"], definitions, request, bench,
+                              "torch", lambda _: None, prices)
+    return layers.run([SplitLayers(model, split, job, torch.device("cpu"), "gloo")
+                       for split in request.splits]).timings
 
 
 def _measure_split(job: Job, model: Model, layer: int, split: Split) -> dict:

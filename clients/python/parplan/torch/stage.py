@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -139,12 +140,17 @@ class Stage(nn.Module):
         for one in self._gradients:
             if one.is_sharded and not one.sharded:
                 one.let_add_up(self.layers)
-        for module, following in zip(sharded, sharded[1:]):
-            module.set_modules_to_forward_prefetch([following])
         # Going back, a layer comes before the experts within it.
-        back = [module for one in reversed(self._gradients) for module in one.sharded]
-        for module, following in zip(back, back[1:]):
-            module.set_modules_to_backward_prefetch([following])
+        gather_ahead(sharded, [module for one in reversed(self._gradients)
+                               for module in one.sharded])
+
+
+def gather_ahead(forward: Sequence[Any], backward: Sequence[Any]) -> None:
+    """Lets each sharded module gather the parameters of the next one in a pass, by their orders."""
+    for module, following in zip(forward, forward[1:]):
+        module.set_modules_to_forward_prefetch([following])
+    for module, following in zip(backward, backward[1:]):
+        module.set_modules_to_backward_prefetch([following])
 
 
 def can_leave_out_parameters() -> bool:

@@ -34,6 +34,33 @@ class CollectiveTime:
     alone: Spread | None
 
 
+class Prices:
+    """What planners take messages to cost that have the sizes between those measured: straight
+    lines that never fall, in proportion above the last point (planner/cost/size_curve.h)."""
+
+    def __init__(self, times: Sequence[CollectiveTime]) -> None:
+        self._points: dict[tuple[str, int], list[tuple[int, float]]] = {}
+        for one in sorted(times, key=lambda one: one.size):
+            if one.stride != 1:
+                continue
+            points = self._points.setdefault((one.collective, one.participants), [])
+            points.append((one.size, max(one.spread.median, points[-1][1] if points else 0.0)))
+
+    def seconds(self, collective: str, participants: int, size: int) -> float:
+        """Returns the time of a collective of neighbouring ranks. Raises KeyError for one that was
+        not measured."""
+        points = self._points[collective, participants]
+        first, last = points[0], points[-1]
+        if size >= last[0]:
+            return last[1] * size / last[0]
+        if size <= first[0] and len(points) == 1:
+            return first[1] * size / first[0]
+        place = next(place for place in range(1, len(points)) if size <= points[place][0])
+        (low, fast), (high, slow) = points[place - 1:place + 1]
+        line = fast + (slow - fast) * (size - low) / (high - low)
+        return max(line, fast * size / low) if size < low else line
+
+
 def shapes_of(ranks: int) -> list[tuple[int, int]]:
     """Returns participants and strides of groups that divide the ranks evenly."""
     return [(participants, stride) for participants in range(2, ranks + 1)

@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from parplan.errors import Error, SpecInvalid, field_error
+from parplan.torch.measure.collectives import Prices
 from parplan.torch.measure.compiled import compile_layers
 from parplan.torch.measure.durations import text_of
 from parplan.torch.measure.kept import KeptBytes, kept_by_one, measure_kept
@@ -20,7 +21,7 @@ from parplan.torch.measure.recompute import OperatorCheckpoint, with_policy
 from parplan.torch.measure.request import COMPILED, EAGER, Measured, Request
 from parplan.torch.measure.splits import SplitLayers, local_count
 from parplan.torch.measure.steady import Bench
-from parplan.torch.measure.traffic import summed, traffic_of
+from parplan.torch.measure.traffic import Message, summed, traffic_of
 
 _TABLES = ("LAYER_KIND_EMBEDDING", "LAYER_KIND_PATCH_EMBEDDING", "LAYER_KIND_HEAD")
 # Policies that replace the attention of a layer, which is not possible in a compiled layer.
@@ -41,10 +42,11 @@ class LayerMeasurement:
     """Measures the layers of a model; all ranks of the job at the same time."""
 
     def __init__(self, model: Model, ids: Sequence[str], definitions: Mapping[str, Any],
-                 request: Request, bench: Bench, runtime: str, begin: Callable[[str], None]
-                 ) -> None:
+                 request: Request, bench: Bench, runtime: str, begin: Callable[[str], None],
+                 prices: Prices | None = None) -> None:
         """`ids` has the definition of each layer, as JSON in `definitions`. `begin` is told of each
-        layer."""
+        layer. `prices` are those of the messages that split layers send, None if they send none."""
+        self._prices = prices
         self._request, self._bench, self._runtime, self._begin = request, bench, runtime, begin
         self._definitions = definitions
         self._layers = []
@@ -142,7 +144,7 @@ class LayerMeasurement:
 
     def _time(self, layer: _Layer, kind: LayerKind, modules: Sequence[nn.Module],
               maker: SplitLayers) -> None:
-        for samples, times in self._passes(layer, kind, modules).items():
+        for samples, times in self._passes(layer, kind, modules, maker).items():
             if times.note:
                 self._note(layer, maker, f"{samples} samples: {times.note}")
             for name in layer.names:
@@ -157,7 +159,7 @@ class LayerMeasurement:
                     "origin": "ORIGIN_DERIVED" if kind.is_chainable else "ORIGIN_MEASURED"})
 
     def _passes(self, layer: _Layer, kind: LayerKind, modules: Sequence[nn.Module],
-                policy: str = "none") -> dict[int, PassTimes]:
+                maker: SplitLayers, policy: str = "none") -> dict[int, PassTimes]:
         """Times passes by the number of samples. Layers of 16 bits are timed as `apply` trains
         them, which does not compile them."""
         with contextlib.ExitStack() as stack:
@@ -165,8 +167,26 @@ class LayerMeasurement:
             if self._runtime == EAGER:
                 timed = stack.enter_context(with_masters(modules))
                 timed = [with_policy(one, policy, kind) for one in timed]
-            return measure_passes(timed, kind, self._request.micro_batch_sizes, self._bench,
-                                  layer.is_last)
+            found = measure_passes(timed, kind, self._request.micro_batch_sizes, self._bench,
+                                   layer.is_last)
+            if self._prices is None or maker.split.degree == 1:
+                return found
+            return {samples: self._without_messages(times, maker.split.degree, traffic_of(
+                        timed, kind, samples, self._bench.device.place, layer.is_last))
+                    for samples, times in found.items()}
+
+    def _without_messages(self, times: PassTimes, degree: int,
+                          passes: tuple[Sequence[Message], Sequence[Message]]) -> PassTimes:
+        """Returns what is left of the times of a layer without the prices of its messages, which
+        planners add."""
+        assert self._prices is not None
+        left = []
+        for spread, messages in zip((times.forward, times.backward), passes):
+            price = sum(self._prices.seconds(one.collective, degree, one.size)
+                        for one in messages)
+            left.append(dataclasses.replace(spread, median=max(spread.median - price, 1e-9),
+                                            p90=max(spread.p90 - price, 1e-9)))
+        return PassTimes(left[0], left[1], times.note)
 
     def _add_memory(self, layer: _Layer, maker: SplitLayers, modules: Sequence[nn.Module],
                     kept: KeptBytes) -> None:
@@ -193,7 +213,8 @@ class LayerMeasurement:
         else:
             wrapped = [with_policy(one, policy, kind) for one in modules]
         times_by_samples = self._passes(layer, kind,
-                                        modules if self._runtime == EAGER else wrapped, policy)
+                                        modules if self._runtime == EAGER else wrapped, maker,
+                                        policy)
         largest = max(self._request.micro_batch_sizes)
         kept = kept_by_one(wrapped, kind, largest, self._bench.device, layer.is_last)
         for samples, times in times_by_samples.items():

@@ -106,12 +106,27 @@ class _Sample:
                 *(b / LONG for b in long)]
 
     def times_of(self, spreads: Sequence[Spread], effort: Effort) -> PassTimes:
-        if not self._is_chain or min(one.median for one in spreads[:2]) > 0:
+        if not self._is_chain:
             return _times(spreads[:2], effort, "")
+        if min(one.median for one in spreads[:2]) > 0:
+            return _times([better_known(difference, part, effort.target)
+                           for difference, part in zip(spreads[:2], spreads[2:])], effort, "")
         # On a busy machine a longer chain may take no longer.
         return _times(spreads[2:], effort,
                       f"a chain of {LONG} layers took no longer than one of {SHORT}, so each has a "
                       f"part of the chain of {LONG}")
+
+
+def better_known(difference: Spread, part: Spread, target: float) -> Spread:
+    """Returns the time of a layer: the difference between two chains or, if that is not known to
+    `target`, the part of a layer of the longer one, where it is better known and within what is
+    known of the difference. Noise of two chains is in their difference, which is smaller than both;
+    what comes once a chain is in the part."""
+    reach = difference.uncertainty * difference.median
+    is_within = abs(part.median - difference.median) <= reach
+    if target < difference.uncertainty and part.uncertainty < difference.uncertainty and is_within:
+        return part
+    return difference
 
 
 def _times(spreads: Sequence[Spread], effort: Effort, note: str) -> PassTimes:

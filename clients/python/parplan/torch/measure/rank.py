@@ -10,7 +10,8 @@ import torch
 
 from parplan.errors import field_error
 from parplan.torch.command.progress import Progress
-from parplan.torch.measure.collectives import CollectiveTime, measure_collectives, shapes_of
+from parplan.torch.measure.collectives import (CollectiveTime, Prices, measure_collectives,
+                                                shapes_of)
 from parplan.torch.measure.context import context_after_work, measure_context
 from parplan.torch.measure.devices import device_of
 from parplan.torch.measure.durations import medians_of
@@ -20,7 +21,9 @@ from parplan.torch.measure.masters import COPIED
 from parplan.torch.measure.models import Model, ModelSource
 from parplan.torch.measure.optimizers import OPTIMIZERS, measure_optimizer
 from parplan.torch.measure.overlap import measure_overlap
+from parplan.torch.measure.passes import LONG
 from parplan.torch.measure.request import COMPILED, Measured, MeasuredJob, Request
+from parplan.torch.measure.sharding import can_measure_sharding, measure_sharding
 from parplan.torch.measure.splits import SplitLayers
 from parplan.torch.measure.steady import Bench, Spread
 
@@ -53,21 +56,26 @@ def measure_rank(job: Job, argument: tuple[ModelSource, Mapping[str, Any], Reque
         None if job.is_first else io.StringIO())
     made = MeasuredJob({})
     try:
-        makers = [SplitLayers(model, split, job, device.place) for split in request.splits]
+        prices = _measure_collectives(made, bench, request, progress)
+        makers = [SplitLayers(model, split, job, device.place, "fake" if prices is None else "gloo")
+                  for split in request.splits]
         for runtime in request.runtimes:
             layers = LayerMeasurement(model, ids, definitions, request, bench, runtime,
-                                      progress.begin)
+                                      progress.begin, prices)
             made.by_runtime[runtime] = layers.run(makers)
-            _add_runtime_notes(made.by_runtime[runtime], runtime, request)
+            _add_runtime_notes(made.by_runtime[runtime], runtime, request,
+                               sends=prices is not None)
         # A driver loads kernels when they are first called, and keeps them.
         context = context_after_work(context, device, job)
         progress.begin("optimizer")
         _measure_optimizers(made, model, spec["optimizer"], bench)
         if job.count > 1:
-            _add_collectives(made, measure_collectives(bench, request.message_sizes,
-                                                       progress.begin), request)
-            progress.begin("products beside an all-reduce")
-            _measure_overlap(made, bench, source.dtype)
+            if can_measure_sharding(request.device_type, source.dtype, model):
+                progress.begin("sharded layers")
+                _measure_sharding(made, bench, model, request)
+            else:
+                progress.begin("products beside an all-reduce")
+                _measure_overlap(made, bench, source.dtype)
     finally:
         progress.end()
     if context is not None:
@@ -82,10 +90,24 @@ def measure_rank(job: Job, argument: tuple[ModelSource, Mapping[str, Any], Reque
     return made
 
 
-def _add_runtime_notes(measured: Measured, runtime: str, request: Request) -> None:
+def _measure_collectives(made: MeasuredJob, bench: Bench, request: Request,
+                         progress: Progress) -> Prices | None:
+    """Measures collectives, if asked to. Returns their prices on processors, where split layers
+    are timed with their messages."""
+    if bench.job.count == 1:
+        return None
+    times = measure_collectives(bench, request.message_sizes, progress.begin)
+    _add_collectives(made, times, request)
+    return Prices(times) if times and request.device_type == "cpu" else None
+
+
+def _add_runtime_notes(measured: Measured, runtime: str, request: Request, sends: bool) -> None:
     if any(degree > 1 for degree in request.tensor_parallel_degrees):
-        measured.notes.append("layers on tensor-parallel ranks were timed with groups that send no "
-                              "messages, so their times are without collectives")
+        measured.notes.append(
+            "times of layers on tensor-parallel ranks are those with messages, less what the "
+            "messages take alone" if sends else
+            "layers on tensor-parallel ranks were timed with groups that send no messages, so their "
+            "times are without collectives")
     if runtime == COMPILED and "selective" in request.policies:
         measured.notes.append("recomputation selective was left out: it is measured without "
                               "torch.compile alone")
@@ -122,6 +144,18 @@ def _add_collectives(made: MeasuredJob, times: list[CollectiveTime], request: Re
         made.notes.append("with all groups of a shape at once a collective took "
                           f"{ratios[len(ratios) // 2]:.2f} times as long as alone (median of "
                           f"{len(ratios)})")
+
+
+def _measure_sharding(made: MeasuredJob, bench: Bench, model: Model, request: Request) -> None:
+    sizes = sorted(request.micro_batch_sizes)
+    samples = sizes[len(sizes) // 2]
+    times = measure_sharding(bench, model, samples)
+    made.overlap_slowdown = times.slowdown
+    made.notes.append(
+        f"{LONG} layers of {samples} samples take {times.whole:.3g} s in both passes, "
+        f"{times.sharded:.3g} s with sharded parameters, whose messages alone take "
+        f"{times.messages:.3g} s; overlap_slowdown is 1 and what sharding adds over its messages, "
+        "since on processors they run beside nothing")
 
 
 def _measure_overlap(made: MeasuredJob, bench: Bench, dtype: torch.dtype) -> None:

@@ -1,9 +1,11 @@
-"""Layers as one rank of a tensor-parallel group has them, without the messages of the group.
+"""Layers as one rank of a tensor-parallel group has them, with its messages or without.
 
-The group is one of torch's `fake` backend, whose collectives return at once: a layer then does all
-that it does between its collectives, launches them, and has tensors of the right shapes. So the
-time of a pass is its computation, nothing is subtracted, and no rank waits for another. The values
-are none of the model's. Ranks that measure at once share caches and memory as they do in training.
+On processors layers are timed with them, and what planners add for them is subtracted
+(layer_times.py). On GPUs the group is one of torch's `fake` backend, whose collectives return at
+once: a layer then does all that it does between its collectives, launches them, and has tensors of
+the right shapes. So the time of a pass is its computation, nothing is subtracted, and no rank waits
+for another. The values are none of the model's. Ranks that measure at once share caches and memory
+as they do in training.
 """
 
 from __future__ import annotations

@@ -11,9 +11,15 @@ Printed are, of each model and of all: the median and the
 worst error (predicted over measured - 1), how much longer the plan that is predicted to be best
 takes than the best, and the rank correlation (Spearman's).
 
+Profile and plans are measured `--turns` times, in turns, and of a plan the medians of predictions
+and of measured times over the turns are compared: a machine that is shared with others is faster at
+one minute than at the next, which is no error of a prediction. Each plan has processes of its own,
+since threads of groups outlive the plan that made them and wake up a hundred times a second.
+
 Beside each row stands the share of the processors that other programs had; above 5 % the row is
-marked BUSY, and its plan is measured again, up to `--rounds` times. Of several measurements the one
-with the smallest share counts. A profile that was made on a busy machine is made again as often.
+marked BUSY, and its plan is measured again, up to `--rounds` times in a turn. Of several
+measurements the one with the smallest share counts. A profile that was made on a busy machine is
+made again as often.
 """
 
 from __future__ import annotations
@@ -149,36 +155,62 @@ def measured_profile(kind: str, folder: pathlib.Path, options: argparse.Namespac
     return found["others"]
 
 
-def study_model(kind: str, options: argparse.Namespace, folder: pathlib.Path) -> list[dict]:
-    others = measured_profile(kind, folder, options)
-    print(f"{kind:<6} profile, {machine_use.mark(others)}", flush=True)
-    cases = [one for one in study.cases() if not options.plan or one.name in options.plan]
-    predictions = [study.predict(options.planctl, folder, kind, case)["prediction"]
-                   for case in cases]
-
+def measured_steps(kind: str, cases: Sequence[study.Case],
+                   options: argparse.Namespace) -> list[dict]:
+    """Measures plans. Returns the steps of each that count, and the share of others meanwhile."""
     def measure_some(some: list) -> list[dict]:
-        with tempfile.TemporaryDirectory() as place:
-            found = jobs.run_ranks(study.RANKS, pathlib.Path(place), measure,
-                                   [(kind, case, options.steps, options.patience)
-                                    for case in some])
-        return [{"steps": ranks[0][0],
-                 "others": machine_use.share_of_others([one[1] for one in ranks])}
-                for ranks in found]
+        found = []
+        for case in some:
+            with tempfile.TemporaryDirectory() as place:
+                (ranks,) = jobs.run_ranks(study.RANKS, pathlib.Path(place), measure,
+                                          [(kind, case, options.steps, options.patience)])
+            found.append({"steps": ranks[0][0],
+                          "others": machine_use.share_of_others([one[1] for one in ranks])})
+        return found
 
+    return least_busy(measure_some, list(cases), options.rounds)
+
+
+def joined_turns(turns: Sequence[dict]) -> dict:
+    """Returns a row of what turns have of one plan: predictions and steps."""
+    seconds = [[one for one, _ in turn["steps"]] for turn in turns]
+    medians = [statistics.median(one) for one in seconds]
+    return {"predicted": statistics.median(turn["prediction"]["step_seconds"] for turn in turns),
+            "measured": statistics.median(medians),
+            "others": max((turn["others"] for turn in turns if turn["others"] is not None),
+                          default=None),
+            "waited": statistics.median(wait / one for turn in turns
+                                        for one, wait in turn["steps"]),
+            "spread": max(max(one) / min(one) - 1 for one in seconds),
+            "turns_spread": max(medians) / min(medians) - 1,
+            "turns": [{"predicted": turn["prediction"]["step_seconds"], "measured": median}
+                      for turn, median in zip(turns, medians)],
+            "stages": turns[-1]["prediction"]["stages"]}
+
+
+def study_model(kind: str, options: argparse.Namespace, folder: pathlib.Path) -> list[dict]:
+    cases = [one for one in study.cases() if not options.plan or one.name in options.plan]
+    turns: list[list[dict]] = [[] for _ in cases]
+    for number in range(options.turns):
+        turn = folder / str(number)
+        turn.mkdir()
+        others = measured_profile(kind, turn, options)
+        print(f"{kind:<6} profile {number + 1} of {options.turns}, {machine_use.mark(others)}",
+              flush=True)
+        for of_case, found in zip(turns, measured_steps(kind, cases, options)):
+            of_case.append(found)
     rows = []
-    measured = least_busy(measure_some, cases, options.rounds)
-    for case, prediction, found in zip(cases, predictions, measured):
-        seconds = [one for one, _ in found["steps"]]
-        waited = statistics.median(wait / one for one, wait in found["steps"])
-        row = {"model": kind, "plan": case.name, "predicted": prediction["step_seconds"],
-               "measured": statistics.median(seconds), "others": found["others"], "waited": waited,
-               "spread": max(seconds) / min(seconds) - 1, "stages": prediction["stages"]}
+    for case, of_case in zip(cases, turns):
+        for number, one in enumerate(of_case):
+            one["prediction"] = study.predict(options.planctl, folder / str(number), kind,
+                                              case)["prediction"]
+        row = {"model": kind, "plan": case.name, **joined_turns(of_case)}
         rows.append(row)
         error = row["predicted"] / row["measured"] - 1
         print(f"{kind:<6} {case.name:<30} predicted {1e3 * row['predicted']:8.1f} ms  measured "
               f"{1e3 * row['measured']:8.1f} ms  {100 * error:+6.1f} %  (steps spread "
-              f"{100 * row['spread']:.0f} %, waited {100 * waited:.0f} %, "
-              f"{machine_use.mark(row['others'])})", flush=True)
+              f"{100 * row['spread']:.0f} %, turns {100 * row['turns_spread']:.0f} %, waited "
+              f"{100 * row['waited']:.0f} %, {machine_use.mark(row['others'])})", flush=True)
     return rows
 
 
@@ -197,8 +229,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=7, help="measured steps of a plan [7]")
     parser.add_argument("--patience", type=float, default=5.0,
                         help="seconds of steps of a plan while none is undisturbed [5]")
+    parser.add_argument("--turns", type=int, default=3,
+                        help="measurements of the profile and of each plan, in turns [3]")
     parser.add_argument("--rounds", type=int, default=3,
-                        help="measurements of a plan while the machine is busy [3]")
+                        help="measurements of a plan in a turn while the machine is busy [3]")
     parser.add_argument("--seconds", type=float, default=2.0,
                         help="of `parplan-torch profile`: repeat one time so long at most [2]")
     parser.add_argument("--out", type=pathlib.Path, help="JSON file of all rows")

@@ -74,6 +74,22 @@ def test_figures_of_rows():
     assert (whole["best_behind"], whole["rank_correlation"]) == (0.3, pytest.approx(0.5))
 
 
+def test_turns_are_joined_by_their_medians():
+    def turn(predicted, seconds, others):
+        return {"prediction": {"step_seconds": predicted, "stages": [predicted]},
+                "steps": [(one, 0.1 * one) for one in seconds], "others": others}
+
+    row = study.joined_turns([turn(1.0, [1.0, 1.1, 1.2], 0.02), turn(3.0, [2.0, 2.0, 2.4], None),
+                              turn(1.4, [1.5, 1.6, 1.6], 0.04)])
+    # Each turn counts by the median of its steps.
+    assert (row["predicted"], row["measured"]) == (1.4, 1.6)
+    assert row["spread"] == pytest.approx(0.2)
+    assert row["turns_spread"] == pytest.approx(2.0 / 1.1 - 1)
+    assert row["waited"] == pytest.approx(0.1)
+    assert (row["others"], row["stages"]) == (0.04, [1.4])
+    assert [one["measured"] for one in row["turns"]] == [1.1, 2.0, 1.6]
+
+
 def test_steps_count_in_which_threads_had_their_processors():
     disturbed, quiet = (0.9, 0.3), (0.5, 0.001)
     assert study.undisturbed([disturbed, quiet, (0.6, 0.03)], 2) == [quiet, (0.6, 0.03)]

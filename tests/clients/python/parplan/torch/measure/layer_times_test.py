@@ -14,7 +14,7 @@ from parplan.torch.measure.layer_times import LayerMeasurement
 from parplan.torch.measure.passes import LONG, SHORT, Pass
 from parplan.torch.measure.request import Request
 from parplan.torch.measure.splits import Split, SplitLayers
-from parplan.torch.measure.steady import Bench, Effort
+from parplan.torch.measure.steady import Bench, Effort, Spread
 
 CPU = torch.device("cpu")
 NAMES = ("embedding", "decoder", "head")
@@ -126,3 +126,16 @@ def test_numbers_of_samples_are_measured_in_turns(monkeypatch):
     assert begun == turn * (len(begun) // len(turn))
     # Those that warm up are not counted.
     assert {one.forward.count for one in found.values()} == {len(begun) // len(turn) - 2}
+
+
+def test_the_longer_chain_tells_what_the_difference_of_two_does_not():
+    def spread(median, uncertainty):
+        return Spread(median, median, 9, uncertainty)
+
+    known, unknown = spread(1.0, 0.01), spread(1.0, 0.3)
+    close, far, noisy = spread(1.1, 0.1), spread(1.4, 0.1), spread(1.1, 0.4)
+    assert passes.better_known(unknown, close, 0.02) is close
+    # What comes once a chain is seen, or the chain is no better known.
+    assert passes.better_known(unknown, far, 0.02) is unknown
+    assert passes.better_known(unknown, noisy, 0.02) is unknown
+    assert passes.better_known(known, spread(1.005, 0.005), 0.02) is known
