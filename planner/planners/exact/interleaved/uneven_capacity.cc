@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "planner/planners/exact/interleaved/uneven_bound.h"
@@ -38,10 +39,12 @@ constexpr double kLastChunkWeights[] = {0.0, 0.5, 1.0};
 // Numbers of micro-batches in flight that are told apart, at most: devices whose numbers lie
 // between two of them count as having the smaller one. Not measured for other values.
 constexpr int kInFlightSteps = 16;
-// Halvings of the interval of steps: the bound is within 1/2^12 of the interval of the least step.
+// Least part of a device's memory that a layer counts as.
+constexpr double kLeastShare = 1e-15;
 // What layers are worth: their least cost if the memory of all devices costs this many times all
 // work. Any worth gives a bound.
 constexpr double kWorthPrices[] = {0.0, 1.0, 8.0};
+// Halvings of the interval of steps: the bound is within 1/2^12 of the interval of the least step.
 constexpr int kHeldHalvings = 12;
 // Doublings of the step without a cutoff, after which memory never suffices.
 constexpr int kHeldGrowths = 40;
@@ -76,9 +79,10 @@ class WorthHull {
 
   // Returns the most worth at a cost of at least 0.
   double At(double cost) const {
+    // The polygon may rise where the cost is 0; the top of that counts.
     const auto next =
-        std::lower_bound(hull_.begin(), hull_.end(), cost,
-                         [](const HullPoint& point, double value) { return point.cost < value; });
+        std::upper_bound(hull_.begin(), hull_.end(), cost,
+                         [](double value, const HullPoint& point) { return value < point.cost; });
     if (next == hull_.end()) return hull_.back().worth;
     if (next == hull_.begin()) return next->worth;
     const HullPoint& before = *(next - 1);
@@ -104,7 +108,7 @@ double UnevenBound::HeldBound(const DefinitionTimes& times, const Question& ques
     least_work += transformer_counts_[definition] * times.forward_backward[definition];
   }
   least_work *= 1.0 - kHeldRounding;
-  if (!std::isfinite(least_work) || !(options.room > 0.0)) return 0.0;
+  if (!std::isfinite(least_work) || !(least_work > 0.0) || !(options.room > 0.0)) return 0.0;
   double bound = 0.0;
   for (const double price : kWorthPrices) {
     bound = std::max(bound, HeldBoundAt(times, question, options, work, messages, least_work,
@@ -148,7 +152,8 @@ double UnevenBound::HeldBoundAt(const DefinitionTimes& times, const Question& qu
         if (transformer_counts_[definition] == 0) continue;
         for (const PricedOption& option : options.options[definition]) {
           const auto add = [&](double in_flight_of_chunk, double passes) {
-            const double bytes = std::max(1.0, option.states + in_flight_of_chunk * option.kept);
+            const double bytes = std::max(kLeastShare * options.room,
+                                          option.states + in_flight_of_chunk * option.kept);
             // An option that never fits by itself is in no plan.
             if (bytes > options.room) return;
             const double layers = options.room / bytes;

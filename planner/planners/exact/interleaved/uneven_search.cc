@@ -152,6 +152,7 @@ ListedLeaves LeavesOf(const PipelineSetting& setting,
                       const std::vector<int>& virtual_stage_counts, int64_t group_size,
                       const InterleavedFinds& finds, size_t most, SearchMeter& meter) {
   const UnevenBound bounds(setting.problem().model(), setting.depth());
+  const std::vector<double> sends = SendsOf(setting);
   const int64_t count = setting.candidate().micro_batch_count;
   const int depth = setting.depth();
   const double overhead = setting.costs().step_overhead().value();
@@ -180,7 +181,7 @@ ListedLeaves LeavesOf(const PipelineSetting& setting,
                                          {.micro_batch_count = count,
                                           .fewest_virtual_stages = virtual_stage_counts.front(),
                                           .most_virtual_stages = virtual_stage_counts.back(),
-                                          .sends = SendsOf(setting),
+                                          .sends = sends,
                                           .most_layers = {},
                                           .any_group_size = group_size > 0},
                                          priced_options, cutoff_of_finds);
@@ -191,7 +192,7 @@ ListedLeaves LeavesOf(const PipelineSetting& setting,
                                               {.micro_batch_count = count,
                                                .fewest_virtual_stages = virtual_stage_counts[begin],
                                                .most_virtual_stages = virtual_stage_counts[end - 1],
-                                               .sends = SendsOf(setting),
+                                               .sends = sends,
                                                .most_layers = {},
                                                .any_group_size = group_size > 0},
                                               priced_options, cutoff_of_finds);
@@ -208,7 +209,7 @@ ListedLeaves LeavesOf(const PipelineSetting& setting,
         UnevenBound::Question question = {.micro_batch_count = count,
                                           .fewest_virtual_stages = virtual_stage_count,
                                           .most_virtual_stages = virtual_stage_count,
-                                          .sends = SendsOf(setting),
+                                          .sends = sends,
                                           .most_layers = {},
                                           .any_group_size = group_size > 0};
         SetMostLayers(setting, *masked, option, bounds.is_uniform(), question);
