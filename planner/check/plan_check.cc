@@ -283,10 +283,18 @@ absl::Status CheckPlan(const PlanningProblem& problem, const CostModel& costs, c
   PARPLAN_RETURN_IF_ERROR(CheckStepRange(problem, costs, plan, prediction, step));
   std::vector<std::string> estimated = costs.estimated_items();
   Confidence confidence = costs.confidence();
-  if (plan.schedule == Schedule::kZeroBubble) {
-    estimated.emplace_back(kSplitBackwardItem);
+  const auto add_item = [&](const char* item) {
+    estimated.emplace_back(item);
     confidence = std::max(confidence, Confidence::kMixed);
+  };
+  if (plan.schedule == Schedule::kZeroBubble) add_item(kSplitBackwardItem);
+  bool has_hybrid_groups = false;
+  for (const StagePlan& stage : plan.stages) {
+    for (const StageLayerRun& run : stage.layer_runs) {
+      has_hybrid_groups |= run.strategy.sharding_degree > 0;
+    }
   }
+  if (has_hybrid_groups && costs.estimates_hybrid_groups()) add_item(kHybridGroupsItem);
   if (prediction.confidence != confidence || prediction.estimated_items != estimated) {
     return WrongPrediction("estimated items or confidence are not those of the cost model");
   }

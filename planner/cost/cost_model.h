@@ -29,6 +29,12 @@ inline constexpr char kSplitBackwardItem[] =
     "split backward passes: the part for gradients of weights from the share of its matrix "
     "products";
 
+// The entry of plans with groups of hybrid sharding whose collectives were not measured, where
+// others were. They are `kMixed` at best.
+inline constexpr char kHybridGroupsItem[] =
+    "hybrid sharding: collectives of groups that were not measured, from similar groups or the "
+    "data sheet of the links";
+
 // The costs of one problem. Every stage lies in one node group, and its layers are priced by that
 // group's devices, links and measurements. Immutable after `Create`; any thread may read it.
 class CostModel {
@@ -74,6 +80,9 @@ class CostModel {
   // Every number that rests on no measurement: one sentence per entry, sorted. With several groups
   // each sentence begins with the group's id.
   const std::vector<std::string>& estimated_items() const { return estimated_items_; }
+  // Whether plans with groups of hybrid sharding use collectives that were not measured, although
+  // others were (`kHybridGroupsItem`).
+  bool estimates_hybrid_groups() const { return estimates_hybrid_groups_; }
 
   // `kMeasured` if every number was measured, `kEstimated` if no layer time was, else `kMixed`.
   Confidence confidence() const { return confidence_; }
@@ -88,6 +97,7 @@ class CostModel {
   RangeFactors step_within_node_;
   RangeFactors step_across_nodes_;
   std::vector<std::string> estimated_items_;
+  bool estimates_hybrid_groups_ = false;
   Confidence confidence_ = Confidence::kMeasured;
 };
 

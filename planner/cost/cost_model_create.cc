@@ -210,7 +210,8 @@ double OverlapSlowdown(const ProfileSnapshot& profile, std::optional<double> est
 }
 
 // Finds the measurements of groups of hybrid sharding. There may be hundreds without, so these are
-// noted in one item; without any measurement the items of other groups say it.
+// one item of the plans that have such groups; without any measurement the items of other groups
+// say it.
 void ResolveHybridGroups(const std::set<GroupShape>& groups, const ProfileSnapshot& profile,
                          CollectiveCosts& collectives, ResolutionNotes& notes) {
   if (groups.empty() || profile.collectives().empty()) return;
@@ -219,10 +220,7 @@ void ResolveHybridGroups(const std::set<GroupShape>& groups, const ProfileSnapsh
        {Collective::kAllGather, Collective::kReduceScatter, Collective::kAllReduce}) {
     collectives.Resolve(collective, groups, of_groups);
   }
-  if (of_groups.estimated.empty()) return;
-  notes.estimated.push_back(
-      "hybrid sharding: collectives of groups that were not measured, from similar groups or the "
-      "data sheet of the links");
+  notes.estimates_hybrid_groups = !of_groups.estimated.empty();
 }
 
 }  // namespace
@@ -368,6 +366,7 @@ absl::StatusOr<CostModel> CostModel::Create(const PlanningProblem& problem) {
                                    : absl::StrCat(problem.node_group(group).node_group_id, ": ");
     for (const std::string& item : group_notes.missing) notes.missing.push_back(prefix + item);
     for (const std::string& item : group_notes.estimated) notes.estimated.push_back(prefix + item);
+    costs.estimates_hybrid_groups_ |= group_notes.estimates_hybrid_groups;
   }
   if (!notes.missing.empty()) return MissingError(notes.missing, problem);
   for (const GroupCosts& group : costs.groups_) {

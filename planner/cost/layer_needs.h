@@ -16,6 +16,9 @@ struct ResolutionNotes {
   std::vector<std::string> missing;
   // Numbers that are used and were not measured, for `Prediction::estimated_items`.
   std::vector<std::string> estimated;
+  // Whether collectives of some group of hybrid sharding were measured and others not. Only plans
+  // with such groups use them.
+  bool estimates_hybrid_groups = false;
 };
 
 // The needs of one problem.

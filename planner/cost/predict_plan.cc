@@ -86,6 +86,14 @@ void NameBottleneck(const Plan& plan, Seconds step_overhead, Prediction& predict
                       100.0 * (worst->cost / prediction.step), busiest_index);
 }
 
+// Returns whether some layer's states are shared by a part of the ranks with its parameters.
+bool HasHybridGroups(const Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const StagePlan& stage) {
+    return std::any_of(stage.layer_runs.begin(), stage.layer_runs.end(),
+                       [](const StageLayerRun& run) { return run.strategy.sharding_degree > 0; });
+  });
+}
+
 }  // namespace
 
 TensorParallelReach ReachOf(const Plan& plan, const Topology& topology) {
@@ -333,10 +341,12 @@ Prediction PlanEvaluator::Predict(const Plan& plan) {
   NameBottleneck(plan, costs_.step_overhead(), prediction);
   prediction.confidence = costs_.confidence();
   prediction.estimated_items = costs_.estimated_items();
-  if (splits) {
-    prediction.estimated_items.emplace_back(kSplitBackwardItem);
+  const auto add_item = [&prediction](const char* item) {
+    prediction.estimated_items.emplace_back(item);
     if (prediction.confidence == Confidence::kMeasured) prediction.confidence = Confidence::kMixed;
-  }
+  };
+  if (splits) add_item(kSplitBackwardItem);
+  if (costs_.estimates_hybrid_groups() && HasHybridGroups(plan)) add_item(kHybridGroupsItem);
   return prediction;
 }
 

@@ -218,8 +218,8 @@ TEST(HybridSharding, IsSummedBetweenGroupsOnceAStepOrInEachPass) {
 }
 
 // Two decoders and the ends under ZeRO-3 in groups of 8 of 32 ranks, two micro-batches: rank 11
-// gathers and scatters with ranks 8 to 15 and sums with 3, 11, 19 and 27. An embedding is not
-// gathered for its backward pass.
+// gathers and scatters with ranks 8 to 15 and sums with 3, 11, 19 and 27. Under PyTorch the embedding
+// too is gathered for both passes.
 TEST(CollectivesOfStep, ListsBothGroupsOfHybridSharding) {
   for (const bool sums_each : {false, true}) {
     RuntimeTraits runtime = *FindRuntime("torch");
@@ -239,7 +239,7 @@ TEST(CollectivesOfStep, ListsBothGroupsOfHybridSharding) {
       EXPECT_THAT(one.ranks, testing::ElementsAre(8, 9, 10, 11, 12, 13, 14, 15));
       (one.collective == Collective::kAllGather ? gathers : scatters) += one.count;
     }
-    EXPECT_EQ(gathers, 2 * (2 * 3 + 1));
+    EXPECT_EQ(gathers, 2 * 2 * 4);
     EXPECT_EQ(scatters, 2 * 4);
     EXPECT_EQ(sums, sums_each ? 2 * 4 : 4);
   }

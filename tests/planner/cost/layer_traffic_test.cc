@@ -41,11 +41,14 @@ TEST(LayerTraffic, RanksThatShareNothingExchangeNothing) {
   const LayerTraffic& traffic = group.traffic();
   const LayerSource& source = group.layer_source(kDecoder);
   const Strategy alone = Degrees(1, 1);
+  const LayerTraffic::DataExchange data =
+      traffic.DataParallel(source.Footprint(alone, 1), alone, ShardingLevel::kNone);
+  EXPECT_EQ(data.between_groups, Seconds());
   for (const LayerTraffic::Exchange& exchange :
        {traffic.TensorParallel(source.definition(), alone, 1.0, LayerPasses()),
         traffic.ContextParallel(source.definition(), alone, 1.0, LayerPasses()),
         traffic.ExpertParallel(source.definition(), alone, 1.0, LayerPasses()),
-        traffic.DataParallel(source.Footprint(alone, 1), alone, ShardingLevel::kNone)}) {
+        LayerTraffic::Exchange(data)}) {
     EXPECT_EQ(exchange.forward, Seconds());
     EXPECT_EQ(exchange.backward, Seconds());
   }
