@@ -236,10 +236,18 @@ std::optional<PlanningResult> SearchZeroBubbleAlone(const PlanningProblem& probl
       SearchZeroBubble(problem, costs, control.wanted_gap_ratio.value_or(0.0), plans, meter);
   std::vector<PredictedPlan> found_plans = plans.Take();
   const PredictedPlan* const best = found_plans.empty() ? nullptr : &found_plans.front();
-  const SearchSummary summary =
+  SearchSummary summary =
       SummaryOf(bound, !bound.is_finite(), 0, best, meter, control.wanted_gap_ratio);
   if (best == nullptr) {
-    if (summary.limit == SearchLimit::kNone) return std::nullopt;
+    if (summary.limit == SearchLimit::kNone) {
+      // Nothing fits. If there are plans at all, how much memory they need is not searched.
+      PlanList any(1);
+      SearchZeroBubble(problem.WithUsableMemory(Bytes::Of(int64_t{1} << 50)), costs, 0.0, any, meter);
+      if (any.plans().empty() && !meter.stopped()) return std::nullopt;
+      summary.termination = Termination::kFeasible;
+      summary.limit = meter.stopped() ? meter.limit() : SearchLimit::kMethod;
+      summary.gap_ratio = 1.0;
+    }
     return StoppedEmpty{summary};
   }
   PlanFound found{.plan = best->plan, .prediction = best->prediction, .search = summary};

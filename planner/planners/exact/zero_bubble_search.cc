@@ -97,7 +97,7 @@ class ZeroBubbleSearch {
           const std::optional<ZeroBubbleBound>& bound = BoundOf(pipeline);
           if (!bound.has_value()) continue;
           const auto samples = static_cast<double>(batch);
-          const double cutoff = Cutoff() * samples - overhead_;
+          const double cutoff = plans_.CutoffPerSample().value() * samples - overhead_;
           const double step = bound->Of(degree, count, cutoff) + overhead_;
           candidates_.push_back({pipeline, step / samples});
         }
