@@ -206,6 +206,8 @@ absl::Status AuditFile::Reopen() {
     const std::string line =
         LineOf(AuditRecord(), kContinuation, head, options_.clock->Now(), /*omitted_count=*/0);
     const std::string text = absl::StrCat(line, "\n");
+    // Lines that no caller waited for: a power cut must not take what the new file goes on with.
+    options_.disk->Flush(file_.get());
     int error = options_.disk->Append(file.get(), text);
     if (error == 0) error = options_.disk->Flush(file.get());
     if (error != 0) {

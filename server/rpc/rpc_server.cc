@@ -20,6 +20,7 @@
 #include "base/service/listen/listening_sockets.h"
 #include "base/status_macros.h"
 #include "base/system/start_thread.h"
+#include "server/rpc/self_probe.h"
 #include "server/rpc/undecodable_calls.h"
 
 namespace parplan {

@@ -98,12 +98,14 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(
   grpc::HealthCheckServiceInterface* const health = made->server->GetHealthCheckService();
   health->SetServingStatus("", true);
   for (const std::string& service : services) health->SetServingStatus(service, true);
-  made->gate.Start([acceptor = made->acceptor.get()](int listener, int connection) {
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
-    parameters.listener_fd = listener;
-    parameters.fd = connection;
-    acceptor->HandleNewConnection(&parameters);
-  });
+  made->gate.Start(
+      [acceptor = made->acceptor.get()](int listener, int connection) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+        parameters.listener_fd = listener;
+        parameters.fd = connection;
+        acceptor->HandleNewConnection(&parameters);
+      },
+      "parplan-health");
   return std::unique_ptr<HealthServer>(new HealthServer(std::move(made)));
 }
 

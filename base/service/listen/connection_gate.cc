@@ -26,9 +26,10 @@ namespace {
 
 constexpr int64_t kMaxDescriptors = 65536;
 
-// For the store, its files and connections, logs, the listeners of health and metrics and their
-// connections, files of TLS, and gRPC's own pollers.
-constexpr int64_t kOtherDescriptors = 160;
+// For the store, its files and connections, logs, the listeners of health and metrics, the
+// connections of the latter, files of TLS, and gRPC's own pollers: 160. The others are for the
+// connections of health (`HealthServer`): 64 that are silent, and two for each of 64 others.
+constexpr int64_t kOtherDescriptors = 160 + 3 * 64;
 
 // A connection that just came may still be about to call.
 constexpr absl::Duration kMinIdleTime = absl::Seconds(1);
@@ -112,11 +113,11 @@ ConnectionGate::ConnectionGate(ListeningSockets sockets, const ConnectionLimits&
   }
 }
 
-void ConnectionGate::Start(HandOver hand_over) {
+void ConnectionGate::Start(HandOver hand_over, const char* thread_name) {
   hand_over_ = std::move(hand_over);
-  thread_ = std::thread([this] {
+  thread_ = std::thread([this, thread_name] {
     // For `ps -L` and `top -H`.
-    pthread_setname_np(pthread_self(), "parplan-gate");
+    pthread_setname_np(pthread_self(), thread_name);
     Loop();
   });
 }

@@ -91,8 +91,9 @@ class ConnectionGate {
   ~ConnectionGate();
 
   // Begins to accept. To be called once; not checked. `hand_over` is called from one thread of the
-  // gate, without a lock, and delays all new connections while it runs.
-  void Start(HandOver hand_over);
+  // gate, without a lock, and delays all new connections while it runs. `thread_name`, of at most
+  // 15 characters, must be static.
+  void Start(HandOver hand_over, const char* thread_name = "parplan-gate");
 
   ConnectionGate(const ConnectionGate&) = delete;
   ConnectionGate& operator=(const ConnectionGate&) = delete;

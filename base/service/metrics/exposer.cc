@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(
   } catch (const std::exception& error) {
     return absl::UnavailableError(
         absl::StrCat("cannot serve metrics on ", address, " (", error.what(),
-                     "); choose another address or stop what uses the port"));
+                     "); give another address with --metrics-listen, or stop what uses the port"));
   }
 }
 

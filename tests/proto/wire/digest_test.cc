@@ -140,6 +140,17 @@ TEST(TopologyDigest, EveryFieldChangesIt) {
 
 TEST(ModelDigest, EveryFieldButNamesChangesIt) {
   const auto decoder = [](v1::ModelSpec& m) { return m.mutable_layer_definitions(0); };
+  // Another layer between the decoders and the head.
+  const auto add_other = [&](v1::ModelSpec& m) {
+    v1::LayerDefinition other = *decoder(m);
+    other.set_layer_definition_id("other");
+    other.set_feed_forward_size(1024);
+    *m.add_layer_definitions() = other;
+    v1::ModelLayerRun& run = *m.add_layer_runs();
+    run.set_layer_definition_id("other");
+    run.set_layer_count(1);
+    m.mutable_layer_runs()->SwapElements(1, 2);
+  };
   const std::vector<std::function<void(v1::ModelSpec&)>> changes = {
       [](auto&) {},
       [&](auto& m) { decoder(m)->set_kind(v1::LAYER_KIND_ENCODER); },
@@ -160,7 +171,11 @@ TEST(ModelDigest, EveryFieldButNamesChangesIt) {
       [](auto& m) { m.mutable_layer_definitions(1)->set_vocabulary_size(1001); },
       [](auto& m) { m.mutable_layer_definitions(1)->set_tied_embedding(true); },
       [](auto& m) { m.mutable_layer_runs(0)->set_layer_count(4); },
-      [](auto& m) { m.mutable_layer_runs()->SwapElements(0, 1); },
+      [&](auto& m) { add_other(m); },
+      [&](auto& m) {
+        add_other(m);
+        m.mutable_layer_runs()->SwapElements(0, 1);
+      },
       [](auto& m) { m.set_precision(v1::PRECISION_FP16); },
       [](auto& m) { m.set_optimizer(v1::OPTIMIZER_SGD); },
   };

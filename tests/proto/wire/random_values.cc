@@ -162,10 +162,21 @@ v1::ModelSpec RandomValues::Model() {
   for (int i = 0; i < definition_count; ++i) {
     *model.add_layer_definitions() = LayerDefinition(absl::StrCat("layer_", i));
   }
-  // Every definition is used.
+  // Every definition is used. A model begins with its tables and ends with its heads.
+  std::vector<int64_t> order;
   for (int64_t i = 0; i < definition_count + Integer(0, 3); ++i) {
+    order.push_back(i % definition_count);
+  }
+  const auto place = [&model](int64_t index) {
+    const v1::LayerKind kind = model.layer_definitions(static_cast<int>(index)).kind();
+    if (kind == v1::LAYER_KIND_EMBEDDING || kind == v1::LAYER_KIND_PATCH_EMBEDDING) return 0;
+    return kind == v1::LAYER_KIND_HEAD ? 2 : 1;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&place](int64_t a, int64_t b) { return place(a) < place(b); });
+  for (const int64_t index : order) {
     v1::ModelLayerRun& run = *model.add_layer_runs();
-    run.set_layer_definition_id(absl::StrCat("layer_", i % definition_count));
+    run.set_layer_definition_id(absl::StrCat("layer_", index));
     run.set_layer_count(static_cast<int>(Integer(1, 40)));
   }
   model.set_precision(static_cast<v1::Precision>(Integer(1, kPrecisionCount)));

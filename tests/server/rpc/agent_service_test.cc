@@ -142,9 +142,9 @@ TEST_F(AgentServiceTest, BytesThatAreNoMessageEndTheStreamAndNoOther) {
     stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
     ASSERT_TRUE(events.Next(&tag, &ok));
     grpc::Status status;
-    // gRPC takes them for the end of the stream, and so do we.
     stream->Finish(&status, nullptr);
     ASSERT_TRUE(events.Next(&tag, &ok));
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
     events.Shutdown();
     while (events.Next(&tag, &ok)) {
     }

@@ -182,7 +182,7 @@ TEST(DecodedBytes, IsNoLessThanWhatTheMessageTakes) {
       ++count;
     }
   }
-  EXPECT_GT(count, 20);
+  EXPECT_GT(count, 10);
   // Packed numbers of one byte, a long text, and fields that the type does not have.
   const google::protobuf::Descriptor& residuals = *v1::ResidualClass::descriptor();
   const std::string doubles = std::string("\x32\xc0\x3e", 3) + std::string(8000, '\0');
@@ -308,8 +308,9 @@ TEST(RpcServer, RequestsThatWaitTakeNoMoreMemoryThanThereIs) {
   const std::string bytes = question.SerializeAsString();
   const int64_t size = *DecodedBytes(*question.descriptor(), bytes, kMaxRequestParts);
   RpcServerOptions options;
-  // Room for one of a caller, and for one of another.
-  options.max_request_memory = 2 * size + 100'000;
+  // Room for one of a caller, for one of another, and for one that was refused a moment ago, with
+  // which gRPC may not be done yet.
+  options.max_request_memory = 3 * size + 100'000;
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<RpcServer> server,
                        RpcServer::Start(harness.core(), options));
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<grpc::Channel> channel,
