@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "proto/wire/duration_wire.h"
 #include "proto/wire/field_path.h"
+#include "proto/wire/hardware_library.h"
 #include "proto/wire/plan_wire.h"
 
 namespace parplan {
@@ -67,6 +68,13 @@ absl::Status CheckOffer(const v1::DeviceOffer& offer, const std::string& field,
   if (offer.devices_per_switch() < 0 ||
       offer.devices_per_switch() % offer.devices_per_node() != 0) {
     return error("devices_per_switch", "must be 0 or a multiple of devices_per_node");
+  }
+  if (!offer.fabric_id().empty() &&
+      HardwareLibrary::BuiltIn().FindFabric(offer.fabric_id()) == nullptr) {
+    return error("fabric_id", absl::StrCat("`", offer.fabric_id(),
+                                           "` is not in the library of fabrics; docs/hardware.md "
+                                           "lists those there are, empty stands for the usual one "
+                                           "of the device"));
   }
   return absl::OkStatus();
 }

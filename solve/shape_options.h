@@ -21,8 +21,9 @@ namespace parplan {
 // Checks an offer: it has a device kind; `devices_per_node` and `min_device_count` are at least 1,
 // its `max_device_count` is from that to the argument; `device_memory_bytes` is above 0,
 // `reserved_memory_bytes` from 0 to below it; `devices_per_switch` is 0 (unknown) or a multiple of
-// `devices_per_node`. INVALID_ARGUMENT (SPEC_INVALID) with the path of the first field that breaks
-// a rule, below `field`, which is the path of the offer, for example `offers[0]`.
+// `devices_per_node`; `fabric_id` is empty or a name of the built-in library of fabrics.
+// INVALID_ARGUMENT (SPEC_INVALID) with the path of the first field that breaks a rule, below
+// `field`, which is the path of the offer, for example `offers[0]`.
 absl::Status CheckOffer(const v1::DeviceOffer& offer, const std::string& field,
                         int max_device_count);
 

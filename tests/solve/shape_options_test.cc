@@ -61,6 +61,11 @@ TEST(CheckOffer, NamesTheFieldThatIsWrong) {
   offer.set_devices_per_switch(12);
   EXPECT_EQ(Rejection(CheckOffer(offer, "offers[0]", kMost)),
             "SPEC_INVALID offers[0].devices_per_switch");
+  offer = Offer(8, 1, 8);
+  offer.set_fabric_id("nvlink-3+hdr-8x200");
+  EXPECT_OK(CheckOffer(offer, "offers[0]", kMost));
+  offer.set_fabric_id("string");
+  EXPECT_EQ(Rejection(CheckOffer(offer, "offers[0]", kMost)), "SPEC_INVALID offers[0].fabric_id");
 }
 
 using Options = google::protobuf::RepeatedPtrField<v1::ShapeOption>;

@@ -1,7 +1,6 @@
 // `planctl plan`: the plan for a model on a cluster, from a server or, offline,
 // from this process.
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,9 +86,8 @@ absl::StatusOr<PlanView> AskServer(const PlanFlags& flags, const v1::PlanSpec& s
 // Returns what a run costs on each number of whole nodes of the cluster.
 absl::StatusOr<v1::ShapePlanResponse> WeighNodes(const PlanFlags& flags, const v1::PlanSpec& spec) {
   v1::ShapePlanRequest request = ShapeRequestOf(spec, [&flags](const v1::NodeGroup& group) {
-    return DeviceRange{
-        std::min(flags.min_node_count, group.node_count()) * group.devices_per_node(),
-        group.node_count() * group.devices_per_node()};
+    return DeviceRange{flags.min_node_count * group.devices_per_node(),
+                       group.node_count() * group.devices_per_node()};
   });
   PARPLAN_ASSIGN_OR_RETURN(*request.mutable_money(), flags.money.Question(spec));
   if (!flags.offline) {
@@ -125,6 +123,11 @@ absl::StatusOr<v1::MoneyAnswer> ChooseNodes(const PlanFlags& flags, v1::PlanSpec
     return FieldError(Reason::kSpecInvalid, "--money",
                       "needs a cluster file with one node group; `planctl shape --money` weighs "
                       "several kinds of node");
+  }
+  if (flags.min_node_count > spec.topology().node_groups(0).node_count()) {
+    return FieldError(Reason::kSpecInvalid, "--min-nodes",
+                      absl::StrCat("must be at most the nodes of the cluster file, ",
+                                   spec.topology().node_groups(0).node_count()));
   }
   PARPLAN_ASSIGN_OR_RETURN(const v1::ShapePlanResponse shape, WeighNodes(flags, spec));
   const v1::MoneyAnswer& money = shape.money();

@@ -33,14 +33,14 @@ absl::string_view CommandFor(MeasureTarget target) {
   return "";
 }
 
-std::string Percent(double log_change) { return absl::StrFormat("%.2f %%", 100.0 * log_change); }
+std::string ChangeText(double change) { return absl::StrFormat("%.2f %%", 100.0 * change); }
 
 std::string Verdict(const MeasureNext& next) {
   const std::string faster = next.log_time_ratio >= 0.0 ? "The plan" : "The rival";
   return absl::StrCat(faster, " is predicted to be ",
-                      Percent(std::expm1(std::abs(next.log_time_ratio))),
+                      ChangeText(std::expm1(std::abs(next.log_time_ratio))),
                       " faster, and what was not measured moves that difference by ",
-                      Percent(next.difference_deviation), " (one standard deviation): ",
+                      ChangeText(next.difference_deviation), " (one standard deviation): ",
                       next.is_decided() ? "it decides nothing any more"
                                         : "measurements could turn it around, in this order");
 }
@@ -62,13 +62,13 @@ std::string MeasureNextText(const MeasureNext& next, bool has_rival) {
       Wrap(has_rival ? Verdict(next)
                      : absl::StrCat("The step is predicted to take ", TimeText(next.plan.step),
                                     ", and what was not measured moves it by ",
-                                    Percent(next.plan_deviation), " (one standard deviation)"),
+                                    ChangeText(next.plan_deviation), " (one standard deviation)"),
            2),
       "\n");
   for (const MeasureStep& step : next.steps) {
     absl::StrAppendFormat(&text, "\n  %3.0f %%  %s: moves %s by %s\n", 100.0 * step.share,
                           MeasureTargetName(step.target), has_rival ? "the difference" : "the step",
-                          Percent(has_rival ? step.difference_deviation : step.plan_deviation));
+                          ChangeText(has_rival ? step.difference_deviation : step.plan_deviation));
     absl::StrAppend(&text, "         ", Wrap(CommandFor(step.target), 9), "\n");
     for (size_t i = 0; i < step.entries.size() && i < kMaxEntries; ++i) {
       absl::StrAppend(&text, "         ", Wrap(step.entries[i], 11), "\n");

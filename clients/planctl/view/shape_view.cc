@@ -102,7 +102,7 @@ std::string ShapeJson(const v1::ShapePlanResponse& response) {
 
 std::string MoneyText(const v1::MoneyAnswer& money) {
   // Column at which the last one starts.
-  constexpr int kPlanColumn = 68;
+  constexpr int kPlanColumn = 69;
   std::string text = absl::StrFormat("   %7s %10s %10s %12s %12s %8s  %s\n", "devices", "run",
                                      "at most", "device-hours", "money", "kWh", "plan");
   for (int i = 0; i < money.plans_size(); ++i) {

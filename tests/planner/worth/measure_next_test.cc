@@ -50,7 +50,9 @@ TEST(FindMeasureNext, OrdersWhatWasNotMeasuredByItsShareOfTheVariance) {
   double shares = 0.0;
   double variance = 0.0;
   for (size_t i = 0; i < next.steps.size(); ++i) {
-    if (i > 0) EXPECT_LE(next.steps[i].share, next.steps[i - 1].share);
+    if (i > 0) {
+      EXPECT_LE(next.steps[i].share, next.steps[i - 1].share);
+    }
     shares += next.steps[i].share;
     variance += next.steps[i].plan_deviation * next.steps[i].plan_deviation;
   }
@@ -123,7 +125,9 @@ TEST(FindMeasureNext, WhatIsMeasuredIsNotAskedForAgain) {
   ASSERT_OK_AND_ASSIGN(const PlanningResult result, FindPlan(problem, "exact", {}));
   const Plan& plan = std::get<PlanFound>(result).plan;
   ASSERT_OK_AND_ASSIGN(const MeasureNext next, FindMeasureNext({problem, plan}, nullptr));
-  EXPECT_EQ(FindStep(next, MeasureTarget::kLayers), nullptr);
+  // The optimizer's step rests on a coefficient that layers without measurements have too.
+  const MeasureStep* const layers = FindStep(next, MeasureTarget::kLayers);
+  EXPECT_TRUE(layers == nullptr || layers->entries.empty());
   EXPECT_EQ(FindStep(next, MeasureTarget::kIntraNodeCollectives), nullptr);
 }
 
