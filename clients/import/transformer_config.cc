@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "clients/import/attention_config.h"
+#include "clients/import/compressed_attention.h"
 #include "clients/import/end_parameters.h"
 #include "clients/import/expert_config.h"
 #include "clients/import/extra_parameters.h"
@@ -405,6 +406,8 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
     predictions.listed.assign(layers.end() - listed_predictions, layers.end());
     layers.resize(run.layer_count);
   }
+  // Opaque layers predict no further tokens; a note says so (compressed_attention.h).
+  if (HasCompressedAttention(traits)) predictions.count = 0;
   if (predictions.count > 0 && !predictions.parts.has_value() && predictions.listed.empty() &&
       layers.back().mixer != LayerMixer::kAttention) {
     fields.Fail(predictions.field, "needs attention in the last layer, which they copy");

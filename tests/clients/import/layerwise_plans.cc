@@ -53,7 +53,7 @@ class TorchPlanDraw {
       layers.strategies.push_back(last);
     }
     if (is_tied) {
-      if (degree > 1) layers.strategies.front().sharding_level = ShardingLevel::kNone;
+      if (degree > 1) layers.strategies.front().set_sharding(Sharding());
       layers.strategies.back() = layers.strategies.front();
     }
     plan.stages = StagesOf(layers, model_, degree, rank_count_);
@@ -105,7 +105,7 @@ class TorchPlanDraw {
   // Draws the other members for layer `layer`.
   Strategy DrawRest(Strategy strategy, int layer) {
     const LayerDefinition& definition = model_.layer(layer);
-    strategy.sharding_level = static_cast<ShardingLevel>(Number(1, 4));
+    strategy.set_sharding(static_cast<ShardingLevel>(Number(1, 4)));
     strategy.recompute_level = IsTransformer(definition.kind)
                                    ? static_cast<RecomputeLevel>(Number(1, 3))
                                    : RecomputeLevel::kNone;
