@@ -1,7 +1,9 @@
 // Steps of ZB-H1 by hand, and its laws beside 1F1B.
 
 #include <algorithm>
+#include <cstdint>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>

@@ -23,8 +23,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::UnorderedElementsAre;
 
 constexpr Target kHybridTargets[] = {Target::kFsdp2, Target::kTorchtitan, Target::kMegatron};
 
@@ -41,7 +39,8 @@ EstimatedOptions HybridOptions(Target target, int device_count) {
   options.rules.runtime = *FindRuntime(LimitsOf(target).runtime_id);
   options.rules.dimensions = DimensionSet::All()
                                  .Without(SearchDimension::kModuleRecompute)
-                                 .Without(SearchDimension::kExpertTensor);
+                                 .Without(SearchDimension::kExpertTensor)
+                                 .Without(SearchDimension::kZeroBubble);
   return options;
 }
 
@@ -254,7 +253,10 @@ TEST(CheckResult, RefusesHybridShardingOutsideItsSpace) {
     PlanFound found;
     found.plan = PlanOf(problem, UniformPlan{.strategy = strategy});
     found.prediction = PlanEvaluator(problem, costs).Predict(found.plan);
-    found.search = {.termination = Termination::kOptimal, .bound = found.prediction.step};
+    found.search = {.termination = Termination::kOptimal,
+                    .limit = SearchLimit::kNone,
+                    .bound = found.prediction.step,
+                    .gap_ratio = 0.0};
     return CheckResult(problem, PlanningResult(found));
   };
   const auto outside = [](const std::string& fact) {
