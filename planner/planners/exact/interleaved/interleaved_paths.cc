@@ -126,7 +126,8 @@ double InterleavedPaths::Longest(const DefinitionTimes& times, int64_t micro_bat
   if (asks_laps) {
     double forward = 0.0;
     for (int i = 0; i < definition_count_; ++i) forward += all_[i] * times.forward[i];
-    asks_laps = through->all_sends >= kSlowMessages * forward;
+    const double laps = static_cast<double>(counts_.stage_count()) / device_count_;
+    asks_laps = AreSlowMessages(through->all_sends / laps, forward);
   }
   for (int device = 0; device < device_count_; ++device) {
     const size_t begin = static_cast<size_t>(device) * definition_count_;

@@ -71,16 +71,25 @@ UnevenBound::Work UnevenBound::WorkOf(const DefinitionTimes& times,
   return work;
 }
 
-UnevenBound::Messages UnevenBound::MessagesOf(const Question& question) const {
+UnevenBound::Messages UnevenBound::MessagesOf(const DefinitionTimes& times,
+                                              const Question& question) const {
   Messages messages;
   messages.before.resize(device_count_);
   if (question.sends.empty()) return messages;
+  double forward = 0.0;
+  for (size_t i = 0; i < counts_.size(); ++i) {
+    if (counts_[i] > 0) forward += counts_[i] * times.forward[i];
+  }
+  double all = 0.0;
+  for (const double send : question.sends) all += send;
+  messages.are_slow = AreSlowMessages(all, forward);
+  const double fastest = *std::min_element(question.sends.begin(), question.sends.end());
   for (int device = 0; device < device_count_; ++device) {
+    messages.back = messages.are_slow ? question.sends[device] : fastest;
     messages.before[device] = messages.lap;
     messages.mean_before += messages.lap / device_count_;
-    messages.lap += question.sends[device];
+    messages.lap += messages.back;
   }
-  messages.back = question.sends.back();
   return messages;
 }
 
@@ -197,10 +206,12 @@ bool UnevenBound::Allows(const DefinitionTimes& times, const Question& question,
   // The mean over the last chunks alone has all messages between virtual stages, and counts each
   // layer of these chunks as often as there are devices behind its own, over their number, more
   // than m / P times; each of the chunks has one at least.
+  if (mean * kUnevenRounding > step) return false;
+  if (!messages.are_slow) return true;
   const double mean_of_last = 2.0 * (laps_before_last * messages.lap + messages.mean_before) +
                               first_sync + work.all * micro_batches / devices +
                               0.5 * (devices - 1.0) * work.least;
-  if (std::max(mean, mean_of_last) * kUnevenRounding > step) return false;
+  if (mean_of_last * kUnevenRounding > step) return false;
   // Laps count each device otherwise. All work goes where it counts least, as far as there is time.
   std::vector<int> order(laps.empty() ? 0 : device_count_);
   for (const LapPath& lap : laps) {
@@ -234,11 +245,7 @@ std::vector<UnevenBound::LapPath> UnevenBound::LapPathsOf(const DefinitionTimes&
   const double devices = device_count_;
   // A micro-batch goes from the first stage to the last.
   const double through = chunk_count * messages.lap - messages.back;
-  double forward = 0.0;
-  for (size_t i = 0; i < counts_.size(); ++i) {
-    if (counts_[i] > 0) forward += counts_[i] * times.forward[i];
-  }
-  if (through < kSlowMessages * forward) return laps;
+  if (!messages.are_slow) return laps;
   const int64_t group_count = question.micro_batch_count / device_count_;
   const auto groups = static_cast<double>(group_count);
   const auto alternating = static_cast<double>(AlternatingPasses::GroupsOf(group_count));
@@ -304,7 +311,7 @@ double UnevenBound::Bound(const DefinitionTimes& times, const Question& question
   const Work work = WorkOf(times, question.fewest_virtual_stages);
   double low = Quick(times, question.micro_batch_count);
   if (!(low < cutoff)) return cutoff;
-  const Messages messages = MessagesOf(question);
+  const Messages messages = MessagesOf(times, question);
   const std::vector<LapPath> laps = LapPathsOf(times, question, messages);
   if (cutoff < kInfinity && !Allows(times, question, work, messages, laps, cutoff)) return cutoff;
   double high = low;

@@ -132,8 +132,10 @@ class UnevenBound {
     // Those once around the ring, and of these the one from the last device to the first.
     double lap = 0.0;
     double back = 0.0;
+    // Whether they are slow (`AreSlowMessages`). Otherwise each counts as the fastest of them.
+    bool are_slow = false;
   };
-  Messages MessagesOf(const Question& question) const;
+  Messages MessagesOf(const DefinitionTimes& times, const Question& question) const;
   // The time that the paths of a device leave to it in a step of some length.
   struct DeviceLimit {
     // Seconds of a micro-batch of all its layers, at most.

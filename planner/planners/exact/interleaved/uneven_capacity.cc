@@ -101,7 +101,7 @@ double UnevenBound::HeldBound(const DefinitionTimes& times, const Question& ques
   if (question.any_group_size || device_count_ < 2) return 0.0;
   const double devices = device_count_;
   const Work work = WorkOf(times, question.fewest_virtual_stages);
-  const Messages messages = MessagesOf(question);
+  const Messages messages = MessagesOf(times, question);
   double least_work = 0.0;
   for (size_t definition = 0; definition < counts_.size(); ++definition) {
     if (transformer_counts_[definition] == 0) continue;

@@ -135,7 +135,7 @@ double UnevenBound::BoundAtPrices(const Question& question, const Work& work,
 double UnevenBound::PricedBound(const DefinitionTimes& times, const Question& question,
                                 const PricedOptions& options, double cutoff) const {
   const Work work = WorkOf(times, question.fewest_virtual_stages);
-  const Messages messages = MessagesOf(question);
+  const Messages messages = MessagesOf(times, question);
   const auto micro_batches = static_cast<double>(question.micro_batch_count);
   const double devices = device_count_;
   double in_flight = 0.0;

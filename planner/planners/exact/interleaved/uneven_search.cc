@@ -36,6 +36,9 @@ constexpr double kHopeOfFew = 1.1;
 constexpr int64_t kStatesOfLook = 64;
 // Virtual stages from which a simulated plan counts as two, three and so on.
 constexpr int64_t kStagesOfLook = 64;
+// Masks up to which each is asked what devices can hold under it (`UnevenBound::HeldBound`), which
+// takes about a millisecond.
+constexpr size_t kMostMasksHeld = 8;
 
 // Sets the most layers of the major definition that each device has room for under an option of it,
 // if the others need what is least. At the first backward pass of a device all its virtual stages
@@ -160,6 +163,9 @@ ListedLeaves LeavesOf(const PipelineSetting& setting,
   // When there are as many leaves as wanted, a further one must be below the last of them, which
   // one look at the paths decides, without a bisection.
   double cutoff = cutoff_of_finds;
+  // With one common definition the limits of layers know what devices hold. Where layers have one
+  // strategy, there are hundreds of masks, for each of which it would be asked.
+  const bool asks_held = !bounds.is_uniform() && masks.size() <= kMostMasksHeld;
   // The least partition bound that is too large for a leaf whose priced bound is `cutoff`.
   double tie_cutoff = 0.0;
   const int major = bounds.major();
@@ -177,14 +183,16 @@ ListedLeaves LeavesOf(const PipelineSetting& setting,
     // [index in `virtual_stage_counts`]
     std::vector<double> priced(virtual_stage_counts.size());
     const PricedOptions priced_options = PricedOptionsOf(setting, *masked);
-    const double held = bounds.HeldBound(masked->least,
-                                         {.micro_batch_count = count,
-                                          .fewest_virtual_stages = virtual_stage_counts.front(),
-                                          .most_virtual_stages = virtual_stage_counts.back(),
-                                          .sends = sends,
-                                          .most_layers = {},
-                                          .any_group_size = group_size > 0},
-                                         priced_options, cutoff_of_finds);
+    const double held =
+        !asks_held ? 0.0
+                   : bounds.HeldBound(masked->least,
+                                      {.micro_batch_count = count,
+                                       .fewest_virtual_stages = virtual_stage_counts.front(),
+                                       .most_virtual_stages = virtual_stage_counts.back(),
+                                       .sends = sends,
+                                       .most_layers = {},
+                                       .any_group_size = group_size > 0},
+                                      priced_options, cutoff_of_finds);
     if (held >= cutoff_of_finds) continue;
     for (size_t begin = 0; begin < priced.size();) {
       const size_t end = EndOfStageCounts(virtual_stage_counts, begin);
