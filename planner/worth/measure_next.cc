@@ -143,9 +143,8 @@ absl::Status AddCollectiveEntries(const PlanOfProblem& of, bool between_nodes,
           topology.NodeOfRank(needed.ranks.front()) != topology.NodeOfRank(needed.ranks.back());
       if (leaves_node != between_nodes) continue;
       // Around a ring, ranks send to their neighbours: profiles time pairs.
-      const int count = needed.collective == Collective::kSendReceive
-                            ? 2
-                            : static_cast<int>(needed.ranks.size());
+      const int count =
+          needed.collective == Collective::kSendReceive ? 2 : static_cast<int>(needed.ranks.size());
       const int stride = needed.ranks[1] - needed.ranks[0];
       const bool is_known =
           std::any_of(measured.begin(), measured.end(), [&](const CollectivePoint& point) {

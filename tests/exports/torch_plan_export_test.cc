@@ -279,8 +279,7 @@ TEST(ImportTorchPlan, ReadsSplitBackwardPasses) {
   plan.micro_batch_count = 3;
   plan.schedule = Schedule::kZeroBubble;
   plan.stages = StagesOf({{2, 2}, {replicated, split, split, replicated}}, model, 2, 2);
-  for (const TorchPlanFormat format :
-       {TorchPlanFormat::kFsdp2, TorchPlanFormat::kPipelining}) {
+  for (const TorchPlanFormat format : {TorchPlanFormat::kFsdp2, TorchPlanFormat::kPipelining}) {
     ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files, ExportAs(format, plan, model));
     EXPECT_THAT(files[0].text, HasSubstr("zb-h1"));
     ASSERT_EQ(files[1].name, "schedule.csv");

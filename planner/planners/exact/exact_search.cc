@@ -242,7 +242,8 @@ std::optional<PlanningResult> SearchZeroBubbleAlone(const PlanningProblem& probl
     if (summary.limit == SearchLimit::kNone) {
       // Nothing fits. If there are plans at all, how much memory they need is not searched.
       PlanList any(1);
-      SearchZeroBubble(problem.WithUsableMemory(Bytes::Of(int64_t{1} << 50)), costs, 0.0, any, meter);
+      SearchZeroBubble(problem.WithUsableMemory(Bytes::Of(int64_t{1} << 50)), costs, 0.0, any,
+                       meter);
       if (any.plans().empty() && !meter.stopped()) return std::nullopt;
       summary.termination = Termination::kFeasible;
       summary.limit = meter.stopped() ? meter.limit() : SearchLimit::kMethod;

@@ -218,8 +218,8 @@ TEST(HybridSharding, IsSummedBetweenGroupsOnceAStepOrInEachPass) {
 }
 
 // Two decoders and the ends under ZeRO-3 in groups of 8 of 32 ranks, two micro-batches: rank 11
-// gathers and scatters with ranks 8 to 15 and sums with 3, 11, 19 and 27. Under PyTorch the embedding
-// too is gathered for both passes.
+// gathers and scatters with ranks 8 to 15 and sums with 3, 11, 19 and 27. Under PyTorch the
+// embedding too is gathered for both passes.
 TEST(CollectivesOfStep, ListsBothGroupsOfHybridSharding) {
   for (const bool sums_each : {false, true}) {
     RuntimeTraits runtime = *FindRuntime("torch");

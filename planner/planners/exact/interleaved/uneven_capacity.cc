@@ -36,13 +36,13 @@ namespace {
 constexpr double kHeldRounding = 1e-9;
 // Weights of the path of the last chunk that are tried for each device; the least worth counts.
 constexpr double kLastChunkWeights[] = {0.0, 0.5, 1.0};
-// Numbers of micro-batches in flight that are told apart, at most: devices whose numbers lie
+// Most numbers of micro-batches in flight that are kept apart: devices whose numbers lie
 // between two of them count as having the smaller one. Not measured for other values.
 constexpr int kInFlightSteps = 16;
 // Least part of a device's memory that a layer counts as.
 constexpr double kLeastShare = 1e-15;
-// What layers are worth: their least cost if the memory of all devices costs this many times all
-// work. Any worth gives a bound.
+// Layers are worth their least cost if the memory of all devices costs this many times all work. Any
+// worth gives a bound.
 constexpr double kWorthPrices[] = {0.0, 1.0, 8.0};
 // Halvings of the interval of steps: the bound is within 1/2^12 of the interval of the least step.
 constexpr int kHeldHalvings = 12;
