@@ -50,7 +50,7 @@ def check_tied(plan: Plan, layers: Sequence[nn.Module], can_leave_out: bool) -> 
             other.tensor_parallel_degree, other.gradient_degree, other.tensor_innermost):
         raise refused(last.index, "a head that shares the embedding's table must be spread as the "
                       "embedding is")
-    if one.sharding != other.sharding:
+    if (one.sharding, one.sharding_degree) != (other.sharding, other.sharding_degree):
         raise refused(last.index, "a head that shares the embedding's table must be sharded as the "
                       "embedding is")
     if one.sharding == Sharding.NONE or one.gradient_degree == 1:

@@ -222,13 +222,14 @@ def _with_ranks(shape: _Shape, degrees: dict[_Triple, _Triple]) -> _Shape:
         tensor, context, data = degrees[_triple(strategy)]
         expert = strategy.expert_parallel_degree
         is_same = (tensor, context, data) == _triple(strategy)
+        group = strategy.sharding_degree if is_same else min(strategy.sharding_degree, 2)
+        # Groups that share states are made of whole groups that share experts.
+        shared = data * context if is_same else group or data * context
         return dataclasses.replace(
             strategy, tensor_parallel_degree=tensor, context_parallel_degree=context,
             data_parallel_degree=data,
-            sharding_degree=(strategy.sharding_degree if is_same
-                             else min(strategy.sharding_degree, 2)),
-            expert_parallel_degree=expert if data * context % expert == 0
-            else math.gcd(expert, data * context))
+            sharding_degree=group,
+            expert_parallel_degree=expert if shared % expert == 0 else math.gcd(expert, shared))
 
     return _frozen([[dataclasses.replace(layer, strategy=smaller(layer.strategy))
                      for layer in stage] for stage in shape.stages], shape.degree)

@@ -1,4 +1,5 @@
-"""The measurements of one rank, in order: context, layers, optimizer, collectives, overlap."""
+"""The measurements of one rank, in order: context, layers, optimizer, collectives, overlap. On
+processors collectives come before layers, which are timed with messages there."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ def measure_rank(job: Job, argument: tuple[ModelSource, Mapping[str, Any], Reque
         None if job.is_first else io.StringIO())
     made = MeasuredJob({})
     try:
-        prices = _measure_collectives(made, bench, request, progress)
+        prices: Prices | None = None
+        if request.device_type == "cpu":
+            prices = _measure_collectives(made, bench, request, progress)
         makers = [SplitLayers(model, split, job, device.place, "fake" if prices is None else "gloo")
                   for split in request.splits]
         for runtime in request.runtimes:
@@ -69,6 +72,9 @@ def measure_rank(job: Job, argument: tuple[ModelSource, Mapping[str, Any], Reque
         context = context_after_work(context, device, job)
         progress.begin("optimizer")
         _measure_optimizers(made, model, spec["optimizer"], bench)
+        if request.device_type != "cpu":
+            # Their groups take memory of the GPU, which is no part of the context.
+            _measure_collectives(made, bench, request, progress)
         if job.count > 1:
             if can_measure_sharding(request.device_type, source.dtype, model):
                 progress.begin("sharded layers")
@@ -106,8 +112,8 @@ def _add_runtime_notes(measured: Measured, runtime: str, request: Request, sends
         measured.notes.append(
             "times of layers on tensor-parallel ranks are those with messages, less what the "
             "messages take alone" if sends else
-            "layers on tensor-parallel ranks were timed with groups that send no messages, so their "
-            "times are without collectives")
+            "layers on tensor-parallel ranks were timed with groups that send no messages, so "
+            "their times are without collectives")
     if runtime == COMPILED and "selective" in request.policies:
         measured.notes.append("recomputation selective was left out: it is measured without "
                               "torch.compile alone")

@@ -52,9 +52,17 @@ def can_measure_sharding(device_type: str, dtype: torch.dtype, model: Model) -> 
 
 
 def largest_chain(model: Model) -> LayerKind | None:
-    """Returns the layer with the most parameters among those that can follow each other."""
-    kinds = [kind for kind in model.kinds if kind.is_chainable]
+    """Returns the layer with the most parameters among those that can follow each other and that
+    `fully_shard` takes, or None."""
+    kinds = [kind for kind in model.kinds if kind.is_chainable and _can_shard(kind.module)]
     return max(kinds, key=lambda kind: kind.parameter_count, default=None)
+
+
+def _can_shard(layer: nn.Module) -> bool:
+    """Returns whether a layer has parameters, and only such that jobs shard (refusals.py)."""
+    parameters = list(layer.parameters())
+    return len({one.dtype for one in parameters}) == 1 and all(
+        one.dim() > 0 and one.is_contiguous() for one in parameters)
 
 
 def measure_sharding(bench: Bench, model: Model, samples: int) -> ShardingTimes:
@@ -104,9 +112,9 @@ class _Messages:
     """The collectives of a sharded layer in both passes."""
 
     def __init__(self, kind: LayerKind, ranks: int, place: torch.device) -> None:
-        count = -(-kind.parameter_count // ranks)
-        self._part = torch.zeros(count, device=place)
-        self._whole = torch.zeros(count * ranks, device=place)
+        count, dtype = -(-kind.parameter_count // ranks), next(kind.module.parameters()).dtype
+        self._part = torch.zeros(count, dtype=dtype, device=place)
+        self._whole = torch.zeros(count * ranks, dtype=dtype, device=place)
 
     def send(self) -> None:
         for _ in range(2):

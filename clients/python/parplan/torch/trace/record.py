@@ -105,7 +105,7 @@ def _without_micro_batch(name: str) -> str:
 
 def _order(name: str) -> tuple[int, int, str]:
     if name[-1:] in _CATEGORIES and name[:1].isdigit():
-        return 0, int(re.split(r"[+FB]", name)[0]), {"F": "0", "B": "1"}[name[-1]]
+        return 0, int(re.split(r"[+FBIW]", name)[0]), str("FBIW".index(name[-1]))
     return 1, 0, name
 
 

@@ -132,6 +132,15 @@ def test_a_table_that_its_two_layers_split_otherwise_is_refused_on_every_rank(st
         assert raised.value.metadata["field"] == "layer 3"
 
 
+def test_a_table_in_groups_of_two_sizes_is_refused():
+    two, four = (Strategy(1, 8, sharding=Sharding.PARAMETERS, sharding_degree=count)
+                 for count in (2, 4))
+    error = refusal([two, two, four, four], jobs.spec_of("plain", 4, True),
+                    jobs.model_of("plain", 4, True))
+    assert error.metadata["field"] == "layer 3"
+    assert "sharded as the embedding is" in error.message
+
+
 def other_lengths():
     """Returns the fields of the errors for samples of other lengths than the plan's."""
     ring = Strategy(1, 1, context_parallel_degree=2)

@@ -8,6 +8,7 @@ import torch_jobs as jobs
 import parplan.torch
 from parplan.errors import SpecInvalid
 from parplan.strategy import ContextKind, Recompute, Schedule, Sharding, Strategy
+from parplan.torch.refusals import check_plan
 
 RANKS = 4
 # Largest difference of a gradient in parts of its largest value, in fp32, as in parity_test.py.
@@ -86,8 +87,7 @@ def test_passes_run_in_the_order_of_the_plan(tmp_path):
     (Strategy(1, 2, recompute=Recompute.FULL), "recomputes")])
 def test_what_does_not_go_with_split_passes_is_refused(layer, words):
     plan = jobs.plan_of(jobs.spec_of("plain", 4), [[Strategy(1, 2), layer], [Strategy(1, 2)] * 2],
-                        batch=2, micro_batch_count=1, schedule=Schedule.ZERO_BUBBLE)
-    from parplan.torch.refusals import check_plan
+                        is_run=False, batch=2, micro_batch_count=1, schedule=Schedule.ZERO_BUBBLE)
     model = jobs.model_of("plain", 4)
     with pytest.raises(SpecInvalid, match=words):
         check_plan(plan, model, list(model))

@@ -138,9 +138,14 @@ def test_interleaved_plans_keep_two_rounds():
 
 def test_groups_that_share_states_become_two_of_two():
     hybrid = dataclasses.replace(WIDE, sharding_degree=4)
-    small = shrink(big_plan([[hybrid] * 4]), max_ranks=8)
+    small = shrink(big_plan([[hybrid] * 4]), max_ranks=4)
     assert {layer.strategy for layer in small.plan.layers} == {
         Strategy(1, 4, sharding=Sharding.PARAMETERS, sharding_degree=2)}
+    # Ranks that share experts stay in one of them.
+    experts = dataclasses.replace(hybrid, expert_parallel_degree=4)
+    small = shrink(big_plan([[experts] * 4]), max_ranks=4)
+    assert {layer.strategy for layer in small.plan.layers} == {
+        Strategy(1, 4, sharding=Sharding.PARAMETERS, sharding_degree=2, expert_parallel_degree=2)}
 
 
 def test_more_ranks_than_allowed_are_refused_with_their_number():

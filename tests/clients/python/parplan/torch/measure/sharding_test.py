@@ -32,6 +32,15 @@ def test_the_layer_with_most_parameters_is_measured():
     assert chosen is not None and chosen.indices == (2,)
 
 
+def test_layers_that_jobs_do_not_shard_are_not_measured():
+    scaled = nn.Linear(4, 4)
+    scaled.gain = nn.Parameter(torch.ones(()))
+    for layer in (scaled, nn.ReLU()):
+        model = measured_models.on_meta(
+            nn.Sequential(nn.Embedding(8, 4), layer, nn.Linear(4, 8)), {})
+        assert largest_chain(model) is None
+
+
 def test_other_devices_and_models_are_measured_by_products():
     chain = measured_models.on_meta()
     assert can_measure_sharding("cpu", torch.float32, chain) == hasattr(torch.cpu.Stream,

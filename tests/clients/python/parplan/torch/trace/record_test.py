@@ -80,6 +80,13 @@ def test_differences_are_means_of_passes_and_medians_of_ranks(tmp_path):
     assert [one.predicted for one in differences(measured, None)] == [None, None]
 
 
+def test_differences_stand_in_the_order_of_stages_and_passes():
+    names = ("step", "10F0", "2W0", "2I1", "2F0", "0+1B0", "0F0")
+    measured = Measured((tuple(Span(name, 0, 1) for name in names),), 1e-6)
+    assert [one.name for one in differences(measured, None)] == [
+        "0F", "0+1B", "2F", "2I", "2W", "10F", "step"]
+
+
 def test_what_is_no_trace_is_refused(tmp_path):
     path = tmp_path / "other"
     for text in ("", "{}", "[]", '{"traceEvents": [1]}', '{"traceEvents": 1}'):
