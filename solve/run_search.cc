@@ -99,6 +99,13 @@ absl::Status NothingFitsError(const PlanningProblem& problem, absl::string_view 
   return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNoFeasiblePlan, text, metadata);
 }
 
+absl::Status MethodEndedError() {
+  return MakeError(
+      absl::StatusCode::kDeadlineExceeded, Reason::kSearchTimedOut,
+      "the planner's own method ended before a plan was found, which does not prove that "
+      "there is none; ask for another schedule, space or planner, or more memory");
+}
+
 bool HasNoCandidates(const absl::Status& status) {
   const std::optional<ErrorDetail> detail = GetErrorDetail(status);
   return detail.has_value() && detail->reason == Reason::kNoFeasiblePlan;

@@ -103,6 +103,11 @@ bool IsComplete(const SearchSummary& summary);
 absl::Status NothingFitsError(const PlanningProblem& problem, absl::string_view planner_name,
                               const NothingFits& nothing);
 
+// Returns DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) for a search that its own method ended without a
+// plan
+// (`SearchLimit::kMethod`): more time does not help, another question may.
+absl::Status MethodEndedError();
+
 // Returns whether `status` says that the planner has no plan of its kind for these devices, heads
 // and batch, whatever the memory (pure tensor parallelism over more devices than heads). To be
 // asked of a planner's own error (`FinishedSearch::result`): it is true of every NO_FEASIBLE_PLAN,

@@ -51,6 +51,7 @@ absl::Status OutOfMemoryError(const MemoryAccount& memory) {
 }
 
 absl::Status StoppedError(const SearchSummary& summary) {
+  if (summary.limit == SearchLimit::kMethod) return MethodEndedError();
   if (summary.limit == SearchLimit::kStates) {
     return MakeError(absl::StatusCode::kDeadlineExceeded, Reason::kSearchTimedOut,
                      "options.max_state_count ended the search before a plan was found; raise it");

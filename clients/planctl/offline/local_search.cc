@@ -45,6 +45,7 @@ absl::StatusOr<LocalSearch> SearchHere(const PlanningProblem& problem, const std
 }
 
 absl::Status StoppedEmptyError(const SearchSummary& search) {
+  if (search.limit == SearchLimit::kMethod) return MethodEndedError();
   return MakeError(absl::StatusCode::kDeadlineExceeded, Reason::kSearchTimedOut,
                    search.limit == SearchLimit::kCancelled
                        ? "the search was interrupted before any plan was found"

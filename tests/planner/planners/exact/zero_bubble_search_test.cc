@@ -57,6 +57,27 @@ std::optional<PlanFound> Answer(const PlanningProblem& problem, bool has_plans) 
   return std::move(*found);
 }
 
+// With too little memory nothing is found, and nothing says that there is no plan at all.
+TEST(SearchZeroBubble, DoesNotDenyPlansOfMoreMemory) {
+  EstimatedOptions options;
+  options.device_count = 8;
+  options.decoder_count = 6;
+  options.hidden_size = 1024;
+  options.attention_head_count = 16;
+  options.global_batch_size = 16;
+  options.rules.target = Target::kFsdp2;
+  options.rules.runtime = *FindRuntime("torch");
+  options.rules.schedule = Schedule::kZeroBubble;
+  options.rules.dimensions = DimensionSet::All();
+  const PlanningProblem problem = EstimatedProblem(options).WithUsableMemory(Bytes::Of(1 << 20));
+  const CostModel costs = Valid(CostModel::Create(problem));
+  const std::optional<PlanningResult> result = SearchExact(problem, costs, SearchControl());
+  ASSERT_TRUE(result.has_value());
+  const auto* const stopped = std::get_if<StoppedEmpty>(&*result);
+  ASSERT_NE(stopped, nullptr);
+  EXPECT_EQ(stopped->search.limit, SearchLimit::kMethod);
+}
+
 // Of small problems every plan is looked at. No answer is slower than the best plan by more than
 // its gap, no bound is above the best, `OPTIMAL` is the best, and the dimension makes no answer
 // slower. A third of the questions ask for the schedule alone; memory may then leave them without a
