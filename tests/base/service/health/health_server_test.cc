@@ -112,7 +112,9 @@ TEST(HealthServer, HoldsFewConnectionsAndAnswersBesideThem) {
       held.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       ASSERT_EQ(connect(held.back().get(), reinterpret_cast<sockaddr*>(&address), sizeof address),
                 0);
-      if (speaks) EXPECT_EQ(WriteAll(held.back().get(), preface), 0);
+      if (speaks) {
+        EXPECT_EQ(WriteAll(held.back().get(), preface), 0);
+      }
     }
     // Those that the server ended, among the 200.
     int ended = 0;
