@@ -168,7 +168,8 @@ class Pipelined:
 
 
 def _loss_of(output: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
-    # Of one number, and no view: the first part of a split backward pass detaches it in place.
+    # The sum of one number is no view: the first part of a split backward pass detaches it in
+    # place, which PyTorch refuses for views.
     return output.sum()
 
 

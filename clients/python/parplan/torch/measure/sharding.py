@@ -32,8 +32,9 @@ class ShardingTimes:
     whole: float
     sharded: float
     messages: float
-    # What sharding adds over its messages. The median of repetitions, in each of which all three
-    # were timed one after the other: what slows a machine down for a while slows all of them down.
+    # The time that sharding adds, over that of its messages. It is the median of repetitions, in
+    # each of which all three were timed one after the other: whatever slows a machine down for a
+    # while slows all of them down.
     ratio: float
 
     @property

@@ -135,7 +135,7 @@ def test_the_longer_chain_tells_what_the_difference_of_two_does_not():
     known, unknown = spread(1.0, 0.01), spread(1.0, 0.3)
     close, far, noisy = spread(1.1, 0.1), spread(1.4, 0.1), spread(1.1, 0.4)
     assert passes.better_known(unknown, close, 0.02) is close
-    # What comes once a chain is seen, or the chain is no better known.
+    # The difference stays where the chain has more, or is no better known.
     assert passes.better_known(unknown, far, 0.02) is unknown
     assert passes.better_known(unknown, noisy, 0.02) is unknown
     assert passes.better_known(known, spread(1.005, 0.005), 0.02) is known
