@@ -41,8 +41,8 @@ constexpr double kLastChunkWeights[] = {0.0, 0.5, 1.0};
 constexpr int kInFlightSteps = 16;
 // Least part of a device's memory that a layer counts as.
 constexpr double kLeastShare = 1e-15;
-// Layers are worth their least cost if the memory of all devices costs this many times all work. Any
-// worth gives a bound.
+// Layers are worth their least cost if the memory of all devices costs this many times all work.
+// Any worth gives a bound.
 constexpr double kWorthPrices[] = {0.0, 1.0, 8.0};
 // Halvings of the interval of steps: the bound is within 1/2^12 of the interval of the least step.
 constexpr int kHeldHalvings = 12;
