@@ -11,6 +11,7 @@
 #include "planner/model/search_space.h"
 #include "planner/model/strategy_fields.h"
 #include "proto/wire/duration_wire.h"
+#include "proto/wire/rules_wire.h"
 
 namespace parplan {
 
@@ -228,6 +229,8 @@ v1::PlanningOptions RandomValues::Options() {
   if (Flag()) options.set_partitioner(Flag() ? "even" : "greedy");
   if (Flag()) options.set_memory_granule_bytes(Integer(1 << 20, int64_t{1} << 30));
   if (Flag()) options.set_fused_layer_count(static_cast<int>(Integer(1, 16)));
+  const bool is_default_planner = options.planner().empty() || options.planner() == kDefaultPlanner;
+  if (is_default_planner && !options.wants_memory_front()) options.set_wants_robust_plan(Flag());
   return options;
 }
 

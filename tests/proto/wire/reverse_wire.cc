@@ -38,7 +38,12 @@ v1::PlanningOptions OptionsToProto(const PlanningOptions& options) {
   message.set_target(std::string(LimitsOf(options.rules.target).name));
   message.set_smallest_global_batch_size(options.rules.smallest_global_batch_size);
   message.set_global_batch_size_step(options.rules.global_batch_size_step);
-  message.set_top_plan_count(options.rules.top_plan_count);
+  message.set_wants_robust_plan(options.wants_robust_plan);
+  // A question for the robust plan that asks for one plan compares more.
+  const bool is_count_of_comparison = options.wants_robust_plan &&
+                                      options.robust_alternative_count == 1 &&
+                                      options.rules.top_plan_count == kRobustPlanCount;
+  message.set_top_plan_count(is_count_of_comparison ? 1 : options.rules.top_plan_count);
   message.set_wants_memory_front(options.rules.wants_memory_front);
   if (options.rules.ilp_alpha_bytes_per_second.has_value()) {
     message.set_ilp_alpha_bytes_per_second(*options.rules.ilp_alpha_bytes_per_second);
