@@ -36,11 +36,12 @@ TEST_P(ParityTest, SinglePrecisionSgd) {
 }
 
 TEST_P(ParityTest, SinglePrecisionAdam) {
-  // Encoders see the token that they predict, so gradients vanish, and Adam takes full steps on
-  // what rounding leaves of them.
-  const bool is_encoder = GetParam().other_model == SmallBert;
+  // Encoders see the token that they predict, and a tied table gets from the head a gradient for
+  // every token, nearly 0 where the token is improbable: Adam takes full steps on what rounding
+  // leaves of such gradients, and rounding differs from processor to processor.
+  const bool has_vanishing_gradients = GetParam().other_model == SmallBert || GetParam().is_tied;
   ExpectParity({.type = ElementType::kFloat32, .optimizer = AdamSettings{}},
-               is_encoder ? 1e-4 : 1e-5);
+               has_vanishing_gradients ? 1e-4 : 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, ParityTest, testing::ValuesIn(PlanCases()),
