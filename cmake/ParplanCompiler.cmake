@@ -134,12 +134,13 @@ if(PARPLAN_CCACHE AND CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER
       "${CMAKE_COMMAND}" -E env
       "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime"
-      "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+      "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 CCACHE_PCH_EXTSUM=1
       "${PROJECT_SOURCE_DIR}/cmake/compile_cached.sh" "${CCACHE_PROGRAM}")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     parplan_add_compile_options(-fpch-preprocess)
   else()
-    # A precompiled header from the cache is as good as one made now, though headers are younger.
+    # What the cache has was compiled with a precompiled header as good as the one made now, though
+    # headers are younger.
     parplan_add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
   endif()
 endif()
