@@ -9,12 +9,20 @@
 #include <sys/un.h>
 
 #include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/service/listen/connection_gate.h"
+#include "base/service/listen/listening_sockets.h"
 #include "base/status_macros.h"
 #include "parplan/v1/execution_service.grpc.pb.h"
 #include "proto/wire/duration_wire.h"
@@ -36,6 +44,23 @@ constexpr size_t kMaxTransportBytes = size_t{16} << 20;
 constexpr int kMaxThreads = 16;
 constexpr int kMaxConcurrentStreams = 32;
 
+// Connections that speak, and those that say nothing yet: gRPC alone would take a descriptor for
+// each and after the last one accept none ever again. One rank of a job has one connection; others
+// are of ranks that ended and of tools. Not measured.
+constexpr int kMaxConnections = 64;
+
+// For the settings of HTTP/2, until a connection without calls is closed, and until a client that
+// is gone is found out. Clients open a new connection with their next call, and a client that
+// watches health has a call.
+constexpr int kHandshakeTimeoutMs = 10000;
+constexpr int kMaxConnectionIdleMs = 10000;
+constexpr int kKeepaliveTimeMs = 30000;
+constexpr int kKeepaliveTimeoutMs = 15000;
+
+// How long a stream of windows may say nothing. It occupies one of few threads meanwhile; reporters
+// have their windows before they call.
+constexpr std::chrono::seconds kMaxStreamSilence(10);
+
 // Bounds what a broken trainer, or another process of the pod, may make the sidecar hold.
 void ConfigureLimits(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
@@ -47,7 +72,68 @@ void ConfigureLimits(grpc::ServerBuilder& builder) {
   quota.SetMaxThreads(kMaxThreads);
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxConnectionIdleMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
 }
+
+ConnectionLimits Connections() {
+  ConnectionLimits limits;
+  limits.max_open_count = kMaxConnections;
+  limits.max_silent_count = kMaxConnections;
+  return limits;
+}
+
+// Cancels streams that wait for a message for too long. Safe to use from any thread.
+class SilenceWatch {
+ public:
+  SilenceWatch() : thread_([this] { Loop(); }) {}
+  ~SilenceWatch() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_ending_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  SilenceWatch(const SilenceWatch&) = delete;
+  SilenceWatch& operator=(const SilenceWatch&) = delete;
+
+  // Reads a message. Returns false at the end of the stream, also if this object cancelled it.
+  template <typename Stream, typename Message>
+  bool Read(grpc::ServerContext* context, Stream* stream, Message* message) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      waiting_[context] = Clock::now() + kMaxStreamSilence;
+    }
+    const bool has_read = stream->Read(message);
+    // Nothing cancels a context afterwards, which may be gone then.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    waiting_.erase(context);
+    return has_read;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void Loop() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!changed_.wait_for(lock, std::chrono::seconds(1), [this] { return is_ending_; })) {
+      for (const auto& [context, deadline] : waiting_) {
+        if (deadline < Clock::now()) context->TryCancel();
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<grpc::ServerContext*, Clock::time_point> waiting_;
+  bool is_ending_ = false;
+  // Starts after the others.
+  std::thread thread_;
+};
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
@@ -84,14 +170,14 @@ class Service : public v1::ExecutionService::Service {
     return name.ok() ? Answer(*name, execution) : ToGrpc(name.status());
   }
 
-  grpc::Status ReportMetrics(grpc::ServerContext*,
+  grpc::Status ReportMetrics(grpc::ServerContext* context,
                              grpc::ServerReader<v1::ReportMetricsRequest>* stream,
                              v1::ReportMetricsResponse* response) override {
     std::string name;
     std::vector<v1::MeasuredWindow> batch;
     size_t batch_bytes = 0;
     v1::ReportMetricsRequest request;
-    while (stream->Read(&request)) {
+    while (watch_.Read(context, stream, &request)) {
       if (name.empty()) name = request.execution();
       if (!request.execution().empty() && request.execution() != name) {
         // Keeps the windows before it.
@@ -172,13 +258,17 @@ class Service : public v1::ExecutionService::Service {
 
   WindowJournal& journal_;
   const ReportService::Observer observer_;
+  SilenceWatch watch_;
 };
 
 }  // namespace
 
 struct ReportService::Server {
   std::unique_ptr<Service> service;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
+  // Hands connections to the acceptor until it ends.
+  std::unique_ptr<ConnectionGate> gate;
 };
 
 absl::StatusOr<std::unique_ptr<ReportService>> ReportService::Start(const std::string& socket_path,
@@ -189,7 +279,17 @@ absl::StatusOr<std::unique_ptr<ReportService>> ReportService::Start(const std::s
     return FieldError(Reason::kSpecInvalid, "--socket",
                       absl::StrCat("must be a path of 1 to ", kLongestPath, " bytes"));
   }
+  const auto refused = [&socket_path] {
+    return absl::UnavailableError(
+        absl::StrCat("cannot make the socket ", socket_path,
+                     "; name another with --socket, in a folder that this user may "
+                     "write to"));
+  };
+  absl::StatusOr<ListeningSockets> sockets = Listen(absl::StrCat("unix:", socket_path));
+  // The trainer may run as another user of the pod's group.
+  if (!sockets.ok() || ::chmod(socket_path.c_str(), 0660) != 0) return refused();
   auto made = std::make_unique<Server>();
+  made->gate = std::make_unique<ConnectionGate>(*std::move(sockets), Connections());
   made->service = std::make_unique<Service>(journal, std::move(observer));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
@@ -201,24 +301,29 @@ absl::StatusOr<std::unique_ptr<ReportService>> ReportService::Start(const std::s
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
-  builder.AddListeningPort(absl::StrCat("unix:", socket_path), grpc::InsecureServerCredentials());
+  made->acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
   builder.RegisterService(made->service.get());
   made->server = builder.BuildAndStart();
-  // The trainer may run as another user of the pod's group.
-  if (made->server == nullptr || ::chmod(socket_path.c_str(), 0660) != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot make the socket ", socket_path,
-                     "; name another with --socket, in a folder that this user may "
-                     "write to"));
-  }
+  if (made->server == nullptr) return refused();
   // The name that clients watch before they call any service (clients/cpp/channel.cc).
   made->server->GetHealthCheckService()->SetServingStatus("parplan.v1.PlanService", true);
+  made->gate->Start(
+      [acceptor = made->acceptor.get()](int listener, int connection) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+        parameters.listener_fd = listener;
+        parameters.fd = connection;
+        acceptor->HandleNewConnection(&parameters);
+      },
+      "parplan-reports");
   return std::unique_ptr<ReportService>(new ReportService(std::move(made)));
 }
 
 ReportService::ReportService(std::unique_ptr<Server> server) : server_(std::move(server)) {}
 
 ReportService::~ReportService() {
+  server_->gate->StopAccepting();
   server_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
 }
 

@@ -25,7 +25,9 @@ namespace parplan::sidecar {
 // INVALID_ARGUMENT for a window that lacks a duration or lacks steps, a rank or step below 0, and a
 // message that names another execution than an earlier one of its stream (it may name none), as
 // codes and messages without an `ErrorDetail`. Windows before a refused message are kept if the
-// journal takes them. A window that is sent again is stored again.
+// journal takes them. A window that is sent again is stored again. A `ConnectionGate` accepts 64
+// connections; one without a call for 10 s is closed, and a stream that says nothing for 10 s is
+// cancelled, after the windows that came are kept.
 class ReportService {
  public:
   // Called with windows that were stored, at least one and at most 256, and with the name of their

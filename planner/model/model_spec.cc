@@ -44,18 +44,28 @@ bool IsTable(LayerKind kind) {
 }
 
 // Checks that nothing reads the output of a head and something that of the last table: a list that
-// is the wrong way round would be planned as it stands.
+// is the wrong way round would be planned as it stands. A table after a head begins another tower,
+// as that of texts after that of images in CLIP (arXiv 2103.00020), which has a head of its own.
 absl::Status CheckOrder(const ModelSpec& model) {
   bool has_head = false;
+  // Whether the tower has had a layer that a head can read.
+  bool reads = false;
   bool has_other = false;
   for (size_t i = 0; i < model.layer_runs().size(); ++i) {
     const LayerKind kind = model.layer_definitions()[model.layer_runs()[i].definition_index].kind;
     const std::string field = absl::StrCat("model.layer_runs[", i, "].layer_definition_id");
     if (has_head && kind != LayerKind::kHead) {
-      return SpecError(field,
-                       "follows a head; runs are in the order of the forward pass, heads last");
+      if (!IsTable(kind) || !reads) {
+        return SpecError(field,
+                         "follows a head; runs are in the order of the forward pass, and only an "
+                         "embedding, with which another tower begins, or a head may follow the "
+                         "head of a tower");
+      }
+      has_head = false;
+      reads = false;
     }
     has_head |= kind == LayerKind::kHead;
+    reads |= kind != LayerKind::kHead;
     has_other |= !IsTable(kind);
     if (has_other && IsTable(kind) && i + 1 == model.layer_runs().size()) {
       return SpecError(field,

@@ -36,11 +36,12 @@ class ModelSpec {
   // `model.layer_runs[1].layer_count`, for a `model_id` of another form than `kModelIdRule`
   // (model_limits.h); no definition or no run; two definitions of one id; a run of no definition or
   // of fewer than one layer; more than `kMaxLayerCount` (planning_problem.h) layers or
-  // `kMaxModelParameterCount` parameters in all; a layer after a head, or an embedding that no
-  // layer follows; and layers with a `prediction_depth` that do not follow all others but the head,
-  // one for each depth from 1 on, or a head whose `further_token_count` is not their number.
-  // `layer_definitions` must come from `LayerDefinition::Create`, whose rules are not checked
-  // again; a definition may be in no run, and runs of one definition may be adjacent.
+  // `kMaxModelParameterCount` parameters in all; a layer after a head, unless it is an
+  // embedding with which another tower begins, or an embedding that no layer follows; and layers
+  // with a `prediction_depth` that do not follow all others but the head, one for each depth from 1
+  // on, or a head whose `further_token_count` is not their number. `layer_definitions` must come
+  // from `LayerDefinition::Create`, whose rules are not checked again; a definition may be in no
+  // run, and runs of one definition may be adjacent.
   static absl::StatusOr<ModelSpec> Create(std::string model_id,
                                           std::vector<LayerDefinition> layer_definitions,
                                           std::vector<ModelLayerRun> layer_runs,

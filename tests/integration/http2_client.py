@@ -6,7 +6,22 @@ import struct
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
+CONTINUATION = 9
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
+
+
+def connect(target, timeout):
+    """A connection to a port of this machine, or to a Unix socket if `target` is its path."""
+    if isinstance(target, int):
+        return socket.create_connection(("127.0.0.1", target), timeout)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(timeout)
+    try:
+        connection.connect(str(target))
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 def frame(kind, flags, stream, payload=b""):
@@ -34,8 +49,8 @@ def headers(method, **more):
 
 
 class Connection:
-    def __init__(self, port, timeout=60, context=None):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout)
+    def __init__(self, target, timeout=60, context=None):
+        self.socket = connect(target, timeout)
         if context is not None:
             self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
         self.timeout = timeout

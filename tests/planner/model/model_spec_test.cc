@@ -300,11 +300,13 @@ TEST(ModelSpec, CountsTheParametersOfLlamaTwo) {
   EXPECT_EQ(model.parameter_count(), 6'738'415'616);
 }
 
-// Vision and language, an encoder with a decoder, parts of models, and a model of nothing but a
-// table.
+// Vision and language, an encoder with a decoder, two towers with a head each as in CLIP, the
+// second also without its head, parts of models, and a model of nothing but a table.
 TEST(ModelSpec, TakesEmbeddingsBetweenLayersAndModelsWithoutThem) {
   for (const std::vector<ModelLayerRun>& runs :
        std::vector<std::vector<ModelLayerRun>>{{{0, 1}, {1, 2}, {0, 1}, {1, 2}, {2, 1}},
+                                               {{0, 1}, {1, 2}, {2, 1}, {0, 1}, {1, 2}, {2, 1}},
+                                               {{1, 2}, {2, 1}, {0, 1}, {1, 2}},
                                                {{1, 2}},
                                                {{0, 1}, {1, 2}},
                                                {{0, 1}},
@@ -348,6 +350,18 @@ INSTANTIATE_TEST_SUITE_P(
         {"LayersAfterTheHead", "model.layer_runs[3].layer_definition_id",
          [](RawModel& m) {
            m.runs.push_back({1, 1});
+         }},
+        {"HeadAndEmbeddingFirst", "model.layer_runs[1].layer_definition_id",
+         [](RawModel& m) {
+           m.runs = {{2, 1}, {0, 1}, {1, 32}};
+         }},
+        {"LayersAfterTheHeadOfATower", "model.layer_runs[6].layer_definition_id",
+         [](RawModel& m) {
+           m.runs = {{0, 1}, {1, 2}, {2, 1}, {0, 1}, {1, 2}, {2, 1}, {1, 2}};
+         }},
+        {"TowerOfAnEmbedding", "model.layer_runs[3].layer_definition_id",
+         [](RawModel& m) {
+           m.runs = {{0, 1}, {1, 32}, {2, 1}, {0, 1}};
          }},
         {"EmbeddingLast", "model.layer_runs[1].layer_definition_id",
          [](RawModel& m) {
