@@ -65,8 +65,8 @@ TEST(MeasureNextView, NamesEachMeasurementWithItsShareItsCommandAndItsEntries) {
   EXPECT_EQ(
       text,
       "What to measure next\n"
-      "  The step is predicted to take 2.00 s, and what was not measured moves it by 10.00 %\n"
-      "  (one standard deviation)\n"
+      "  The step is predicted to take 2.00 s, and what was not measured moves it by 10.00 % (one\n"
+      "  standard deviation)\n"
       "\n"
       "   64 %  layers: moves the step by 8.00 %\n"
       "         parplan-agent --once --model MODEL --out profile.json\n"
