@@ -1,5 +1,5 @@
 // The grants of a configuration: which identities hold which roles. Pure. `AccessRulesOf`
-// (server/main/settings.h) makes one, and `Authorizer` holds it.
+// (server/main/settings_rules.h) makes one, and `Authorizer` holds it.
 
 #ifndef PARPLAN_SERVER_ACCESS_POLICY_H_
 #define PARPLAN_SERVER_ACCESS_POLICY_H_

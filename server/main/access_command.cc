@@ -16,6 +16,7 @@
 #include "server/main/admin_commands.h"
 #include "server/main/config_file.h"
 #include "server/main/settings.h"
+#include "server/main/settings_rules.h"
 
 namespace parplan {
 namespace {

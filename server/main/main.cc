@@ -46,6 +46,7 @@
 #include "server/main/server_log.h"
 #include "server/main/service_manager.h"
 #include "server/main/settings.h"
+#include "server/main/settings_rules.h"
 #include "server/main/signals.h"
 #include "server/main/state_watch.h"
 #include "server/main/tls_check.h"

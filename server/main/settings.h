@@ -1,5 +1,6 @@
 // Settings of parplan-server, read from a configuration file and from flags, which take precedence.
 // main.cc reads them; `parplan-server access` reads the file alone (config_file.h).
+// settings_rules.h has the rules of their values.
 
 #ifndef PARPLAN_SERVER_MAIN_SETTINGS_H_
 #define PARPLAN_SERVER_MAIN_SETTINGS_H_
@@ -102,21 +103,6 @@ struct Settings {
   std::string metrics_port_file;
   std::string health_port_file;
 };
-
-// Returns whether everybody may do everything: as the settings say, else if there are no grants and
-// callers need no certificate.
-bool AllowsAllCallers(const Settings& settings);
-
-// Returns the limits with the quotas. Unless the settings say otherwise an identity leaves one
-// worker to others, if there are several.
-Limits LimitsOf(const Settings& settings);
-
-// Returns the rules for callers, and reads the file of keys of `service_accounts` if grants count.
-// INVALID_ARGUMENT (SPEC_INVALID) naming the field: also for a file that cannot be read, for
-// `allow_all_callers` together with grants, and, if grants count, for tokens on a server with
-// `tls.client_ca`, or without TLS unless it listens on a Unix socket, since no caller could use
-// them.
-absl::StatusOr<AccessRules> AccessRulesOf(const Settings& settings);
 
 // Reads the configuration file, if `--config` names one, then the flags, and checks the ranges of
 // all values and the file of keys of service accounts; the files of TLS are not looked at. Returns

@@ -2,7 +2,6 @@
 
 #include <grpc/grpc.h>
 #include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "base/error.h"
 #include "base/service/listen/listen_address.h"
 #include "base/service/listen/listening_sockets.h"
+#include "base/service/listen/transport_settings.h"
 #include "base/status_macros.h"
 #include "base/system/start_thread.h"
 #include "server/rpc/self_probe.h"
@@ -34,20 +34,10 @@ constexpr int kBlockingThreadCount = 4;
 // plans with known answers share one flush of the audit log. Not measured.
 constexpr int kQuestionThreadCount = 8;
 
-// The wait for the answer to a ping is well above 5 s because an idle gRPC client looks at its
-// connection only every 5 s: a shorter one would break healthy connections.
-constexpr int kKeepaliveTimeMs = 30000;
-constexpr int kKeepaliveTimeoutMs = 15000;
-constexpr int kMinClientPingIntervalMs = 10000;
-
 constexpr int kMaxConcurrentStreams = 1024;
 
-// Memory of messages that are being received or sent, over all connections. Half of a small pod's;
-// gRPC closes connections above it.
+// Half of the memory of a small pod.
 constexpr size_t kMaxTransportBytes = size_t{256} << 20;
-
-// For the handshake of TLS and the first settings of HTTP/2.
-constexpr int kHandshakeTimeoutMs = 10000;
 
 // Connections end after an hour, once no call uses them, so that clients spread over new replicas.
 constexpr int kMaxConnectionAgeMs = 3600 * 1000;
@@ -59,23 +49,12 @@ constexpr absl::Duration kQuietLook = absl::Milliseconds(10);
 // Time between the end of searches and the end of their calls, to sign, store and send plans.
 constexpr absl::Duration kAnswerTime = absl::Seconds(1);
 
-void ConfigureTransport(const Limits& limits, grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(
-      static_cast<int>(std::min<int64_t>(limits.max_request_bytes, INT32_MAX)));
-  // gRPC inflates a message before it looks at its size, so a megabyte could become a gigabyte.
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  grpc::ResourceQuota quota("parplan-server");
-  quota.Resize(kMaxTransportBytes);
-  builder.SetResourceQuota(quota);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, kMaxConnectionAgeMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             kMinClientPingIntervalMs);
+TransportLimits TransportOf(const Limits& limits) {
+  return {
+      .quota_name = "parplan-server",
+      .max_message_bytes = static_cast<int>(std::min<int64_t>(limits.max_request_bytes, INT32_MAX)),
+      .max_transport_bytes = kMaxTransportBytes,
+      .max_concurrent_streams = kMaxConcurrentStreams};
 }
 
 // The name under which health says whether changes can be stored.
@@ -141,7 +120,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
   builder.RegisterService(&server->calibrations_);
   builder.RegisterService(&server->agents_);
   builder.RegisterService(&server->reflection_);
-  ConfigureTransport(core.limits(), builder);
+  ConfigureTransport(TransportOf(core.limits()), builder);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, kMaxConnectionAgeMs);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(std::make_unique<UndecodableCalls>(server->rpc_));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));

@@ -17,6 +17,13 @@
 
 namespace parplan {
 
+// Returns whether a record is of the owner and the cluster of `scope`, where it names them.
+template <typename Record>
+bool IsIn(const Record& record, const RecordScope& scope) {
+  return (scope.owner.empty() || record.owner == scope.owner) &&
+         (scope.cluster.empty() || record.cluster == scope.cluster);
+}
+
 template <typename Record>
 Record* MemoryStore::Find(Table<Record>& table, absl::string_view name) {
   for (auto& [position, record] : table) {

@@ -2,7 +2,6 @@
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -19,19 +18,17 @@
 #include "base/service/listen/connection_gate.h"
 #include "base/service/listen/listen_address.h"
 #include "base/service/listen/listening_sockets.h"
+#include "base/service/listen/transport_settings.h"
 
 namespace parplan {
 namespace {
 
-// A request names a service, so that this is ample; gRPC refuses more before it decodes.
-constexpr int kMaxRequestBytes = 4096;
-
-// Memory of messages on their way and of calls in progress, over all connections.
-constexpr size_t kMaxTransportBytes = size_t{16} << 20;
-
-// Each probe of a kubelet is a connection with one call, and a client that watches has a call for
-// each name. Not measured.
-constexpr int kMaxConcurrentStreams = 16;
+// A request names a service, so 4 KiB are ample. Each probe of a kubelet is a connection with one
+// call, and a client that watches has a call for each name. Not measured.
+constexpr TransportLimits kTransport = {.quota_name = "parplan-health",
+                                        .max_message_bytes = 4096,
+                                        .max_transport_bytes = size_t{16} << 20,
+                                        .max_concurrent_streams = 16};
 constexpr int kMaxConnections = 64;
 
 // Calls on one connection: at once, and by second in the long run. gRPC 1.51 keeps 20 KB of each
@@ -40,29 +37,6 @@ constexpr int kMaxConnections = 64;
 // connection.
 constexpr double kMaxCalls = 100;
 constexpr double kMaxCallsPerSecond = 200;
-
-// For the settings of HTTP/2, and until a client that is gone is found out.
-constexpr int kHandshakeTimeoutMs = 10000;
-constexpr int kKeepaliveTimeMs = 30000;
-constexpr int kKeepaliveTimeoutMs = 15000;
-constexpr int kMinClientPingIntervalMs = 10000;
-
-void ConfigureTransport(grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
-  // gRPC inflates a message before it looks at its size, so a megabyte could become a gigabyte.
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  grpc::ResourceQuota quota("parplan-health");
-  quota.Resize(kMaxTransportBytes);
-  builder.SetResourceQuota(quota);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             kMinClientPingIntervalMs);
-}
 
 ConnectionLimits Limits() {
   ConnectionLimits limits;
@@ -135,7 +109,7 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(
   grpc::ServerBuilder builder;
   // gRPC needs a service other than health; this one refuses every method.
   builder.RegisterCallbackGenericService(&made->nothing);
-  ConfigureTransport(builder);
+  ConfigureTransport(kTransport, builder);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> counters;
   counters.push_back(std::make_unique<CounterFactory>(made->gate));
   builder.experimental().SetInterceptorCreators(std::move(counters));

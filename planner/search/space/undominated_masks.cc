@@ -1,11 +1,11 @@
 #include "planner/search/space/undominated_masks.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
+#include "planner/search/space/option_costs.h"
 #include "planner/search/space/undominated_items.h"
 
 namespace parplan {
@@ -15,28 +15,6 @@ namespace {
 // Rough.
 constexpr int64_t kWorkOfComparison = 20;
 
-// The costs of an option in plans that reshard nowhere, including the messages to other stages.
-using OptionCosts = std::array<double, 13>;
-
-OptionCosts CostsOf(const OptionTable& table, int definition, const StageOption& option) {
-  const auto send = [&](bool leaves_node) {
-    return table.Send(definition, option.layout, option.layout, leaves_node).value();
-  };
-  return {option.forward.value(),
-          option.kept.as_double(),
-          option.states.as_double(),
-          option.backward.value(),
-          option.sync.value(),
-          option.transient.as_double(),
-          send(false),
-          send(true),
-          option.step.as_double(),
-          option.bucket.as_double(),
-          static_cast<double>(option.communicator_count),
-          option.states_in_step.as_double(),
-          table.Message(definition, option.layout).as_double()};
-}
-
 // The masks of plans of a single layout, compared with one another.
 class LayoutMasks {
  public:
@@ -44,7 +22,7 @@ class LayoutMasks {
     for (size_t definition = 0; definition < definition_count; ++definition) {
       const int index = static_cast<int>(definition);
       for (const StageOption& option : table.options(index)) {
-        costs_[definition].push_back(CostsOf(table, index, option));
+        costs_[definition].push_back(CostsOfOption(table, index, option));
       }
     }
   }

@@ -9,6 +9,7 @@
 #include "planner/planners/exact/interleaved/interleaved_choices.h"
 #include "planner/planners/exact/interleaved/interleaved_relaxation.h"
 #include "planner/planners/exact/interleaved/interleaved_rounding.h"
+#include "planner/planners/exact/interleaved/uneven_leaves.h"
 #include "planner/planners/exact/interleaved/uneven_search.h"
 #include "planner/planners/exact/pipeline/mask_floor.h"
 #include "planner/search/base/search_numbers.h"

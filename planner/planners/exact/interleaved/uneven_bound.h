@@ -12,7 +12,7 @@
 // device, or of the first device, which has the layers that have no room elsewhere.
 // That bound knows only how many layers of one definition have room. A second bound prices the
 // memory of all devices together and lets each definition choose among its options
-// (uneven_prices.cc). Used by uneven_search.h, interleaved_search.h and `FindSmallestMemory`.
+// (uneven_prices.cc). Used by uneven_leaves.h, interleaved_search.h and `FindSmallestMemory`.
 //
 // Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a price is
 // the Lagrangian multiplier of memory, in seconds per byte; an option is a strategy of a layer

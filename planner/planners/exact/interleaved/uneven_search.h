@@ -1,10 +1,10 @@
 // Interleaved plans whose partitions are too many to list.
 //
 // A bound over all partitions (uneven_bound.h) orders the strategies of the definition with most
-// layers and the numbers of virtual stages. For the most promising, partitions of about equal loads
-// are simulated and improved by moving layers between virtual stages. The bound proves what the
-// best plan cannot be below; between the two a gap may stay. The functions of interleaved_search.h
-// call it.
+// layers and the numbers of virtual stages (uneven_leaves.h). For the most promising, partitions of
+// about equal loads are simulated and improved by moving layers between virtual stages. The bound
+// proves what the best plan cannot be below; between the two a gap may stay. The functions of
+// interleaved_search.h call it.
 //
 // Words (docs/glossary.md): a mask is the set of options that a plan may use; a cutoff is a time
 // that a plan must stay below to be wanted; a candidate is all plans of one batch size, pipeline
@@ -24,20 +24,12 @@
 
 namespace parplan {
 
-// Returns the least bound, in seconds and with the overhead of a step, of the plans with options of
-// `masked` and any partition into one of the ascending numbers of virtual stages, with the memory
-// of the setting's micro-batches and steps of `micro_batch_count`; `cutoff` if that is less, or if
-// there are no numbers. The limit of passes is not asked (`FitsPassLimit`). REQUIRES, unchecked:
-// `masked.usable`; `bound` is for the model and the pipeline degree of `setting`.
-double LeastUnevenBound(const PipelineSetting& setting, const MaskedOptions& masked,
-                        const UnevenBound& bound, const std::vector<int>& virtual_stage_counts,
-                        int64_t micro_batch_count, double cutoff);
-
-// Searches such plans for the candidate of `setting`, over all masks, and adds what it finds to
-// `finds`. Simulates plans while `looks_left` is above 0 and counts them off, one with many virtual
-// stages as several, so that `looks_left` may end below 0; with 0 it only bounds. Counts states for
-// each. The limits of `finds` on choices and passes are not asked, and `least_unseen` is left to
-// the caller. Numbers of virtual stages with too many passes (`FitsPassLimit`) are passed over.
+// Searches plans with any partition for the candidate of `setting`, over all masks, and adds what
+// it finds to `finds`. Simulates plans while `looks_left` is above 0 and counts them off, one with
+// many virtual stages as several, so that `looks_left` may end below 0; with 0 it only bounds.
+// Counts states for each. The limits of `finds` on choices and passes are not asked, and
+// `least_unseen` is left to the caller. Numbers of virtual stages with too many passes
+// (`FitsPassLimit`) are passed over.
 //
 // Returns a lower bound of all these plans, those simulated included, in seconds with the overhead:
 // the least over the numbers of virtual stages, each of which is bounded by itself. Infinite if it

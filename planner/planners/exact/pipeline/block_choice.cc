@@ -1,13 +1,13 @@
 #include "planner/planners/exact/pipeline/block_choice.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <utility>
 
 #include "planner/model/strategy_fields.h"
+#include "planner/search/space/option_costs.h"
 #include "planner/search/space/undominated_items.h"
 
 namespace parplan {
@@ -71,29 +71,11 @@ bool DominatesChoice(const OptionTable& table, const BlockChoice& a, const Block
 
 // The sums over all options of a choice of what `CostsNoMore` compares. A choice that dominates
 // another one has no larger sum, whether rounded or not, because the terms are added in one order.
-using ChoiceCosts = std::array<double, 13>;
-
-ChoiceCosts CostsOf(const OptionTable& table, const BlockChoice& choice) {
-  ChoiceCosts sums = {};
+OptionCosts CostsOf(const OptionTable& table, const BlockChoice& choice) {
+  OptionCosts sums = {};
   const auto add = [&](int definition, int index) {
     if (index < 0) return;
-    const StageOption& option = table.options(definition)[index];
-    const auto send = [&](bool leaves_node) {
-      return table.Send(definition, option.layout, option.layout, leaves_node).value();
-    };
-    const ChoiceCosts costs = {option.forward.value(),
-                               option.kept.as_double(),
-                               option.states.as_double(),
-                               option.backward.value(),
-                               option.sync.value(),
-                               option.transient.as_double(),
-                               send(false),
-                               send(true),
-                               option.step.as_double(),
-                               option.bucket.as_double(),
-                               static_cast<double>(option.communicator_count),
-                               option.states_in_step.as_double(),
-                               table.Message(definition, option.layout).as_double()};
+    const OptionCosts costs = CostsOfOption(table, definition, table.options(definition)[index]);
     for (size_t k = 0; k < sums.size(); ++k) sums[k] += costs[k];
   };
   for (size_t definition = 0; definition < choice.whole.size(); ++definition) {
@@ -165,7 +147,7 @@ std::vector<BlockChoice> BlockChoicesOf(const StrategySpace& space, const Option
 
 std::vector<BlockChoice> UndominatedBlocks(const OptionTable& table,
                                            std::vector<BlockChoice> choices) {
-  std::vector<ChoiceCosts> costs;
+  std::vector<OptionCosts> costs;
   costs.reserve(choices.size());
   for (const BlockChoice& choice : choices) costs.push_back(CostsOf(table, choice));
   std::vector<BlockChoice> undominated;
