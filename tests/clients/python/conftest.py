@@ -11,6 +11,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
 
+# Files that run longest, which begin first: files take turns on several cores (./parplan-dev
+# torch-test), and a long one that begins last leaves the others without work.
+LONGEST = ("parity_test.py", "first_steps_test.py", "zero_bubble_test.py", "profile_test.py",
+           "splits_test.py", "command_test.py")
+
+
+def pytest_collection_modifyitems(items):
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
+
 def pytest_addoption(parser):
     parser.addoption("--bin", type=pathlib.Path, help="folder of parplan-server and planctl")
     parser.addoption("--library", type=pathlib.Path, help="libparplan_executor.so.1")

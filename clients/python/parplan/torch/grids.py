@@ -1,6 +1,10 @@
 """Process groups of a plan: a device mesh for each way to spread a layer, and groups of stages.
 
-Groups are made collectively, so every rank makes all of them, in one order.
+Groups are made collectively, so every rank makes all of them, in one order. They live as long as the
+job's own group: DTensor remembers meshes, and by them the names of groups, after the last tensor is
+gone, so that a mesh that is made anew over the same ranks would be taken for one whose groups no
+longer exist. A later plan therefore uses the groups of earlier plans with the same ranks and purpose
+again, and a process that applies many plans has no more groups than there are ways to spread layers.
 """
 
 from __future__ import annotations
@@ -47,11 +51,48 @@ class _OneRank:
         return 1
 
 
+class _Pool:
+    """The meshes and groups that plans made under one default group. Every rank of the job applies
+    the same plans in one order, so all of them have the same."""
+
+    def __init__(self, world: Any) -> None:
+        self.world = world
+        self._meshes: dict[Any, DeviceMesh] = {}
+        self._groups: dict[tuple[str, tuple[int, ...]], dist.ProcessGroup | None] = {}
+
+    def mesh(self, device_type: str, ranks: Any, names: tuple[str, ...]) -> DeviceMesh:
+        """Returns the mesh of nested lists of ranks with the names of its dimensions."""
+        key = (device_type, repr(ranks), names)
+        if key not in self._meshes:
+            self._meshes[key] = DeviceMesh(device_type, ranks, mesh_dim_names=names)
+        return self._meshes[key]
+
+    def group(self, purpose: str, ranks: tuple[int, ...]) -> dist.ProcessGroup | None:
+        """Returns a group, or None if this rank is not in it."""
+        if (purpose, ranks) not in self._groups:
+            made = dist.new_group(list(ranks))
+            self._groups[purpose, ranks] = made if isinstance(made, dist.ProcessGroup) else None
+        return self._groups[purpose, ranks]
+
+
+_pool: _Pool | None = None
+
+
+def _pool_of_job() -> _Pool:
+    """Returns what was made under the default group; nothing at first, and after another one
+    began."""
+    global _pool
+    if _pool is None or _pool.world is not dist.group.WORLD:
+        _pool = _Pool(dist.group.WORLD)
+    return _pool
+
+
 class Grids:
     """The meshes and groups of this rank under a plan."""
 
     def __init__(self, plan: Plan, device_type: str) -> None:
-        """Makes all groups, none for one device; every rank of the job calls it at the same time."""
+        """Makes the groups that no earlier plan made, none for one device; every rank of the job
+        calls it at the same time."""
         self._rank_count = plan.stages[0].rank_count
         self._meshes: dict[_Axes, Any] = {}
         self._contexts: dict[tuple[int, ...], dist.ProcessGroup] = {}
@@ -75,9 +116,9 @@ class Grids:
         for group in plan.groups():
             if group.purpose not in ("context", "stage", "tied"):
                 continue
-            made = dist.new_group(list(group.ranks))
-            if not isinstance(made, dist.ProcessGroup):
-                continue  # This rank is not in it.
+            made = _pool_of_job().group(group.purpose, group.ranks)
+            if made is None:
+                continue
             if group.purpose == "context":
                 self._contexts[group.ranks] = made
             elif group.purpose == "tied":
@@ -129,8 +170,8 @@ class Grids:
             ranks.append([[[column[first + number] for column in columns]
                            for number in range(expert)]
                           for first in range(0, strategy.gradient_degree, expert)])
-        return DeviceMesh(device_type, ranks,
-                          mesh_dim_names=(PIPELINE, EXPERT_GRADIENT, EXPERT, TENSOR))
+        return _pool_of_job().mesh(device_type, ranks,
+                                   (PIPELINE, EXPERT_GRADIENT, EXPERT, TENSOR))
 
     def _make(self, plan: Plan, strategy: Strategy, device_type: str) -> DeviceMesh:
         def rank_at(first: int, data: int, context: int, tensor: int) -> int:
@@ -143,7 +184,7 @@ class Grids:
                   for data in range(strategy.data_parallel_degree)
                   for context in range(strategy.context_parallel_degree)]
                  for place in range(plan.pipeline_parallel_degree)]
-        return DeviceMesh(device_type, ranks, mesh_dim_names=(PIPELINE, GRADIENT, TENSOR))
+        return _pool_of_job().mesh(device_type, ranks, (PIPELINE, GRADIENT, TENSOR))
 
     def _make_hybrid(self, plan: Plan, strategy: Strategy, device_type: str) -> DeviceMesh:
         """Groups of neighbours of a gradient group, by their numbers, share states."""
@@ -156,4 +197,4 @@ class Grids:
             ranks.append([[[column[group][number] for column in columns]
                            for number in range(strategy.shard_count)]
                           for group in range(len(columns[0]))])
-        return DeviceMesh(device_type, ranks, mesh_dim_names=(PIPELINE, REPLICATE, SHARD, TENSOR))
+        return _pool_of_job().mesh(device_type, ranks, (PIPELINE, REPLICATE, SHARD, TENSOR))

@@ -33,7 +33,7 @@ def write_question(folder):
 
 def profile(folder, *options):
     return main(["profile", "--spec", str(folder / "model.json"), "--device-kind", "this CPU",
-                 "--devices-per-node", "2", "--seconds", "0.1",
+                 "--devices-per-node", "2", "--seconds", "0.01",
                  "--out", str(folder / "profile.json"), *options])
 
 
