@@ -178,9 +178,8 @@ int64_t ReadIndexer(const FamilyTraits& traits, ConfigFields& fields,
   if (head_count == 0) return 0;
   const int64_t head_size = fields.Size({"index_head_dim"});
   const int chosen = fields.Size({"index_topk"});
-  for (const std::string& type : fields.Texts("indexer_types")) {
-    if (type != "full") fields.Fail("indexer_types", "must be `full` for each layer");
-  }
+  // Layers that share one have none (layer_lists.h).
+  fields.MarkRead("indexer_types");
   if (!run.latent_attention.has_value() || run.latent_attention->query_rank == 0) {
     fields.Fail("index_n_heads", "needs latent attention with q_lora_rank");
     return 0;

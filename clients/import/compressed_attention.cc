@@ -59,6 +59,32 @@ int64_t IndexerCount(ConfigFields& fields, int64_t hidden, int64_t query_rank, i
          hidden * heads;
 }
 
+int64_t ReadStreams(ConfigFields& fields) {
+  constexpr int kMostStreams = 64;
+  const int streams = fields.Optional({"hc_mult"}, 4);
+  if (streams > kMostStreams)
+    fields.Fail("hc_mult", absl::StrCat("must be at most ", kMostStreams));
+  return streams;
+}
+
+// Makes all layers pass on several times their width, and counts the maps between these streams:
+// `weights` of each token and three, or two, scales before each of the two parts of a layer, and
+// the map behind the last layer.
+void PassStreams(int64_t streams, int64_t weights, int64_t scales, int64_t hidden,
+                 std::vector<LayerParts>& layers, ModelFacts& facts,
+                 std::vector<std::string>* notes) {
+  for (LayerParts& layer : layers) {
+    layer.extra_parameter_count += 2 * (weights * (streams * hidden + 1) + scales);
+    layer.passed_values = streams * hidden;
+  }
+  facts.head_extra_parameter_count += streams * (streams * hidden + 1) + 1;
+  notes->push_back(absl::StrCat(
+      "hc_mult ", streams, ": layers pass ", streams,
+      " times their width on. They are opaque, without tensor parallelism, and are planned with "
+      "measured times only; their parameters follow from the fields, and they keep what they "
+      "receive, attention without what chooses or compresses its keys, and the feed-forward part"));
+}
+
 }  // namespace
 
 bool HasCompressedAttention(const FamilyTraits& traits) {
@@ -100,7 +126,7 @@ void ReadCompressedAttention(ConfigFields& fields, const TransformerRunFacts& ru
   const int64_t query_rank = fields.Size({"q_lora_rank"});
   const int64_t output_rank = fields.Size({"o_lora_rank"});
   const int64_t output_groups = fields.Size({"o_groups"});
-  const int64_t streams = fields.Optional({"hc_mult"}, 4);
+  const int64_t streams = ReadStreams(fields);
   const Rates rates = ReadRates(fields);
   // Iterations, and tokens whose experts a table gives, which nothing trains.
   for (const char* key : {"hc_sinkhorn_iters", "num_hash_layers", "qk_rope_head_dim"}) {
@@ -110,9 +136,6 @@ void ReadCompressedAttention(ConfigFields& fields, const TransformerRunFacts& ru
   if (width % output_groups != 0) {
     fields.Fail("o_groups", absl::StrCat("must divide the width of all heads, ", width));
   }
-  constexpr int64_t kMostStreams = 64;
-  if (streams > kMostStreams)
-    fields.Fail("hc_mult", absl::StrCat("must be at most ", kMostStreams));
   const bool has_sparse = std::any_of(layers.begin(), layers.end(), [](const LayerParts& layer) {
     return layer.compression == KeyCompression::kSparse;
   });
@@ -126,25 +149,37 @@ void ReadCompressedAttention(ConfigFields& fields, const TransformerRunFacts& ru
                             width * output_rank + output_groups * output_rank * hidden + heads;
   // Those that DefinitionOf (made_layers.cc) counts for the same heads.
   const int64_t counted = 2 * hidden * width + 2 * hidden * size;
-  // Weights of each stream before and behind a part, and between streams; a bias of each, and three
-  // scales. Attention and the feed-forward part have some each.
-  const int64_t weights = (2 + streams) * streams;
-  const int64_t connections = 2 * (weights * (streams * hidden + 1) + 3);
   for (LayerParts& layer : layers) {
-    layer.extra_parameter_count += attention - counted + connections;
-    layer.passed_values = streams * hidden;
+    layer.extra_parameter_count += attention - counted;
     if (layer.compression == KeyCompression::kSparse) {
       layer.extra_parameter_count += CompressorCount(hidden, size, 2, rates.sparse) + indexer;
     } else if (layer.compression == KeyCompression::kHeavy) {
       layer.extra_parameter_count += CompressorCount(hidden, size, 1, rates.heavy);
     }
   }
-  facts.head_extra_parameter_count += streams * (streams * hidden + 1) + 1;
-  notes->push_back(absl::StrCat(
-      "hc_mult ", streams, ": layers pass ", streams,
-      " times their width on. They are opaque, without tensor parallelism, and are planned with "
-      "measured times only; their parameters follow from the fields, and they keep what they "
-      "receive, attention without its compressed keys, and the feed-forward part"));
+  // Weights of each stream before and behind a part, and between streams.
+  PassStreams(streams, (2 + streams) * streams, 3, hidden, layers, facts, notes);
+  fields.Note("num_nextn_predict_layers",
+              "layers that predict further tokens are left out: opaque ones have no run", notes);
+}
+
+void ReadIndependentStreams(ConfigFields& fields, const TransformerRunFacts& run,
+                            std::vector<LayerParts>& layers, ModelFacts& facts,
+                            std::vector<std::string>* notes) {
+  const int64_t streams = ReadStreams(fields);
+  // Scales and first values.
+  for (const char* key : {"hc_magnitude", "learnable_sink_init"}) fields.MarkRead(key);
+  if (!run.latent_attention.has_value()) {
+    fields.Fail("kv_lora_rank", "is required: attention of this family is latent");
+  }
+  if (!fields.status().ok()) return;
+  // A gate as wide as the values of all heads, and sinks.
+  for (LayerParts& layer : layers) {
+    layer.extra_parameter_count +=
+        int64_t{run.attention_head_count} *
+        (int64_t{run.hidden_size} * run.latent_attention->value_head_size + 1);
+  }
+  PassStreams(streams, 2 * streams, 2, run.hidden_size, layers, facts, notes);
   fields.Note("num_nextn_predict_layers",
               "layers that predict further tokens are left out: opaque ones have no run", notes);
 }

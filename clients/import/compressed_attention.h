@@ -33,6 +33,12 @@ void ReadCompressedAttention(ConfigFields& fields, const TransformerRunFacts& ru
                              std::vector<LayerParts>& layers, ModelFacts& facts,
                              std::vector<std::string>* notes);
 
+// Sets the parameters of Hunyuan 4 likewise: maps before and behind each part, none between
+// streams.
+void ReadIndependentStreams(ConfigFields& fields, const TransformerRunFacts& run,
+                            std::vector<LayerParts>& layers, ModelFacts& facts,
+                            std::vector<std::string>* notes);
+
 }  // namespace parplan
 
 #endif  // PARPLAN_CLIENTS_IMPORT_COMPRESSED_ATTENTION_H_

@@ -64,6 +64,27 @@ int64_t RelativePositionCount(ConfigFields& fields, const TransformerRunFacts& r
   return (2 * int64_t{rows} + (has_norm ? 2 : 0)) * run.hidden_size;
 }
 
+// Returns the words that the head has no rows for, such as those of images and sounds in
+// Apertus 1.5.
+int64_t CutRowsOfHead(int64_t words, bool is_tied, ConfigFields& fields,
+                      std::vector<std::string>* notes) {
+  constexpr char kRows[] = "output_vocab_size";
+  if (!fields.Has(kRows)) return 0;
+  const int64_t rows = fields.Size({kRows});
+  if (rows > words) fields.Fail(kRows, absl::StrCat("must be at most vocab_size, ", words));
+  if (rows < words && is_tied) {
+    fields.Fail(kRows,
+                "must be vocab_size beside tie_word_embeddings: the head uses all rows then");
+  }
+  if (rows < words) {
+    notes->push_back(absl::StrCat(kRows, " ", rows,
+                                  ": the head has as many rows; its time is that "
+                                  "of vocab_size, ",
+                                  words));
+  }
+  return words - rows;
+}
+
 }  // namespace
 
 void ReadEndParameters(const FamilyTraits& traits, bool counts_all_parameters,
@@ -113,6 +134,7 @@ void ReadEndParameters(const FamilyTraits& traits, bool counts_all_parameters,
     behind += hidden * width + (has_bias ? width : 0) + norm * width;
   }
   if (has_head_bias) behind += words;
+  behind -= CutRowsOfHead(words, is_tied, fields, notes) * hidden;
   // The head's definition has the scale of one norm; where there is none, the embedding has less.
   if (extra.final_norm_vectors > 0) {
     behind += int64_t{extra.final_norm_vectors - 1} * hidden;

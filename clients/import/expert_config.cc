@@ -249,9 +249,13 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   // How a shared expert is weighed that there is not.
   if (shared_count == 0 && shared_size == 0) fields.MarkRead("shared_moe_mode");
   ReadExpertLayers(traits, fields, run.layer_count, experts);
-  // MiMoV2FlashConfig's first layer is dense unless a list says otherwise.
-  if (traits.model_type == "mimo_v2_flash" && !fields.Has("mlp_layer_types") &&
-      !fields.Has("moe_layer_freq") && !experts.in_layer.empty()) {
+  // The first layer of these classes is dense unless a field says otherwise.
+  const std::initializer_list<absl::string_view> kDenseFirst = {"mimo_v2_flash", "laguna", "hy_v4",
+                                                                "axk2"};
+  const bool says_layers = fields.Has("mlp_layer_types") || fields.Has("moe_layer_freq") ||
+                           fields.Has("first_k_dense_replace");
+  if (std::count(kDenseFirst.begin(), kDenseFirst.end(), traits.model_type) > 0 && !says_layers &&
+      !experts.in_layer.empty()) {
     experts.in_layer.front() = false;
   }
   // Rules of layers that a list replaces.
@@ -302,6 +306,11 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
       fields.Flag({"parallel_attn_mlp_res"}, fields.Flag({"use_residual"}, false))) {
     experts.shared_size = run.hidden_size;
     experts.extra_parameter_count += run.hidden_size;
+  }
+  // Behind attention, A.X K2's layers with experts have a norm with a gate too (family_layers.h).
+  if (traits.model_type == "axk2") {
+    experts.extra_parameter_count +=
+        2 * int64_t{run.hidden_size} * fields.Count({"gated_norm_rank"}, 0);
   }
   if (traits.has_shared_expert_gate && shared_size > 0) {
     experts.extra_parameter_count += run.hidden_size;

@@ -74,6 +74,9 @@ void ReadNorms(const FamilyTraits& traits, ConfigFields& fields, LayerExtras& ex
       extra.norm_vectors = traits.parallel_norm_vector_count;
     }
   }
+  // Norms behind both parts of a layer, and not only before them.
+  const bool has_both = traits.model_type == "hyperclovax" || traits.model_type == "lfm3";
+  if (fields.Flag({"use_post_norm", "use_sandwich_norm"}, has_both)) extra.norm_vectors *= 2;
   if (!fields.Flag({"layer_norm_elementwise_affine"}, true)) {
     extra.norm_vectors = 0;
     extra.final_norm_vectors = 0;
@@ -119,7 +122,9 @@ void ReadAttentionExtras(const FamilyTraits& traits, ConfigFields& fields,
   }
   // GPT-OSS's sinks.
   if (traits.model_type == "gpt_oss") extra.attention += run.attention_head_count;
-  if (fields.Flag({"attn_output_gate"}, traits.has_attention_gate)) {
+  // Laguna's other form (layer_lists.h).
+  const bool is_per_element = fields.IsText("gating") && fields.Text("gating") == "per-element";
+  if (fields.Flag({"attn_output_gate"}, traits.has_attention_gate || is_per_element)) {
     extra.attention += int64_t{run.hidden_size} * run.attention_head_count * head_size;
     notes->push_back(
         "the gate of attention's output counts as parameters of its layers; its time is not "

@@ -78,6 +78,24 @@ int64_t AttentionExperts(ConfigFields& fields, const TransformerRunFacts& run,
   return 2 * hidden * (experts * width - counted) + experts * hidden + 2 * hidden;
 }
 
+// A.X K2 makes queries and a gate of attention's output of twice the narrow vector, and its norms
+// before attention have a gate behind narrow vectors.
+int64_t GatedQueries(ConfigFields& fields, const TransformerRunFacts& run,
+                     std::vector<std::string>* notes) {
+  if (!run.latent_attention.has_value() || run.latent_attention->query_rank == 0) {
+    fields.Fail("q_lora_rank", "is required: queries of this family pass a narrow vector");
+    return 0;
+  }
+  const LatentAttention& latent = *run.latent_attention;
+  const int64_t heads = run.attention_head_count;
+  const int64_t gate_rank = fields.Count({"gated_norm_rank"}, 0);
+  notes->push_back(
+      "the gates of norms and of attention's output count as parameters of their layers; their "
+      "time is not priced");
+  return latent.query_rank * heads * (int64_t{run.head_size} + 2 * latent.value_head_size) +
+         2 * run.hidden_size * gate_rank;
+}
+
 }  // namespace
 
 std::vector<std::string> LayersOfFamily(const FamilyTraits& traits, ConfigFields& fields,
@@ -111,6 +129,10 @@ std::vector<std::string> LayersOfFamily(const FamilyTraits& traits, ConfigFields
     } else if (traits.model_type == "step3p5") {
       // Whatever `sliding_window` says.
       names.emplace_back("full_attention");
+    } else if (traits.model_type == "lfm3" && fields.Has("conv_L_cache")) {
+      names.emplace_back(i % 4 == 2            ? "full_attention"
+                         : i % 4 == 0 && i > 0 ? "sliding_attention"
+                                               : "conv");
     } else if (traits.model_type == "minimax") {
       names.emplace_back(i % 2 == 0 ? "full_attention" : "linear_attention");
     } else if (traits.model_type == "recurrent_gemma") {
@@ -176,6 +198,7 @@ int64_t FamilyParameterCount(const FamilyTraits& traits, ConfigFields& fields,
         "priced");
     return int64_t{run.hidden_size} * run.attention_head_count;
   }
+  if (traits.model_type == "axk2") return GatedQueries(fields, run, notes);
   if (traits.model_type != "bitnet") return 0;
   notes->push_back("bitnet: the layers are priced in the precision of the model, not in 1.58 bits");
   return int64_t{run.attention_head_count} * HeadSize(run) + fields.Size({"intermediate_size"});

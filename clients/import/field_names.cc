@@ -294,8 +294,9 @@ constexpr const char* kSizeWords[] = {
 };
 
 // Whole words that do so.
-constexpr const char* kWholeSizeWords[] = {"d",   "ff", "inter", "k",    "kv",   "multi", "n",
-                                           "num", "q",  "tie",   "tied", "ties", "tying", "v"};
+constexpr const char* kWholeSizeWords[] = {"d",   "ff",    "hc",   "inter", "k",
+                                           "kv",  "multi", "n",    "num",   "q",
+                                           "tie", "tied",  "ties", "tying", "v"};
 
 // Returns whether a word of a name speaks of sizes or of another structure.
 bool WordSpeaksOfSizes(absl::string_view word) {

@@ -33,17 +33,20 @@ struct LaunchCommand {
 // `required_argument`, for example `--micro-batch-size`, and expands what the script sets as text
 // before it: variables, arrays, `+=`, `${NAME:-default}`, `$((...))`, a command line inside a word
 // (`bash -c "..."`), and the branch of an `if` or `case` that the text decides (ValueOfTest, in
-// shell_branches.h), as also commands behind `&&` and `||`. Variables that tests ask for and that
-// the script does not set count as empty, with a note. What a subshell sets ends with it, and
-// assignments in front of a program are for that program. Nothing is run, and files that the script
-// sources are not read, with a note. Values that only a run of the script knows (`$1`, `$(...)`,
-// what `read` and `let` set, assignments in other branches, in loops and functions) stay as the
-// variable's name where they are one value of an argument. A function that is called after its
-// variable was set is not followed.
+// shell_branches.h), as also commands behind `&&` and `||`. Functions set variables where they are
+// called, with local variables and `return`; `eval` is read; a loop over one value runs once.
+// Variables that tests ask for and that the script does not set count as empty, with a note. What a
+// subshell or a part of a pipeline sets ends with it, and assignments in front of a program are for
+// that program. Nothing is run, and files that the script sources are not read, with a note, nor is
+// an unknown command of `eval`. Values that only a run of the script knows (`$1`, `$(...)`, what
+// `read` and `let` set, assignments in other branches and loops, and what functions set that call
+// themselves or that only a run defines) stay as the variable's name where they are one value of an
+// argument.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) naming the file for more than kMaxImportBytes, also after
-// expansion; an open quotation or parenthesis; no such command, or several; and a variable that is
-// not set where it could hold arguments.
+// expansion; an open quotation or parenthesis; a group that does not end or begin; more than 2^16
+// commands, those of functions counted for each call; no such command, or several; and a variable
+// that is not set where it could hold arguments.
 absl::StatusOr<LaunchCommand> ReadLaunchScript(const NamedText& file,
                                                absl::string_view required_argument);
 

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "clients/import/attention_config.h"
@@ -118,12 +119,80 @@ void ReadOtherHeadsOfWindows(ConfigFields& fields, const TransformerRunFacts& ru
   }
 }
 
+// Returns whether Laguna's gates are one number of each head; other gates are as wide as the heads.
+bool HasLagunasHeadGates(ConfigFields& fields) {
+  if (!fields.IsText("gating")) {
+    if (!fields.Flag({"gating"}, true)) fields.Fail("gating", "must be true or a text");
+    return true;
+  }
+  const std::string form = fields.Text("gating");
+  if (form == "per-head") return true;
+  if (form != "per-element") fields.Fail("gating", "must be `per-head` or `per-element`");
+  return false;
+}
+
+// Reads the heads of each layer.
+void ReadListOfHeads(ConfigFields& fields, const TransformerRunFacts& run,
+                     std::vector<LayerParts>& layers) {
+  constexpr char kList[] = "num_attention_heads_per_layer";
+  const std::vector<int> heads = fields.List(kList, 1);
+  if (heads.empty()) return;
+  if (heads.size() != layers.size()) {
+    fields.Fail(kList, absl::StrCat("must have an entry for each of the ", layers.size(),
+                                    " layers of the model"));
+    return;
+  }
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (heads[i] == run.attention_head_count) continue;
+    layers[i].attention_head_count = heads[i];
+    CheckListedHeads(run, layers[i], kList, fields);
+    // Their gates count for as many heads as the model has (extra_parameters.h).
+    if (fields.IsText("gating") && fields.Text("gating") == "per-element") {
+      fields.Fail(kList, "must be num_attention_heads in each layer beside gates per element");
+    }
+  }
+}
+
+// Takes what chooses tokens out of the layers that read those that an earlier one has chosen.
+void ShareIndexers(const FamilyTraits& traits, ConfigFields& fields, const TransformerRunFacts& run,
+                   std::vector<LayerParts>& layers) {
+  std::vector<std::string> types = fields.Texts("indexer_types");
+  // Hunyuan 4's class shares them by fours behind the first layer.
+  if (types.empty() && traits.model_type == "hy_v4") {
+    for (size_t i = 0; i < layers.size(); ++i) {
+      types.emplace_back(i == 0 || (i - 1) % 4 == 0 ? "full" : "shared");
+    }
+  }
+  if (types.empty() || !fields.Has("index_n_heads")) return;
+  if (types.size() != layers.size()) {
+    fields.Fail("indexer_types", absl::StrCat("must have an entry for each of the ", layers.size(),
+                                              " layers of the model"));
+    return;
+  }
+  std::vector<std::string> notes;
+  const int64_t count = ReadIndexer(traits, fields, run, &notes);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (types[i] != "full" && types[i] != "shared") {
+      fields.Fail(absl::StrCat("indexer_types[", i, "]"), "must be `full` or `shared`");
+      return;
+    }
+    layers[i].shares_indexer = types[i] == "shared";
+    if (layers[i].shares_indexer) layers[i].extra_parameter_count -= count;
+  }
+  if (layers.front().shares_indexer) {
+    fields.Fail("indexer_types[0]", "must be `full`: there is no layer before it");
+  }
+}
+
 // Counts a gate of each head, a product of the layer's input.
 void CountHeadGates(const FamilyTraits& traits, ConfigFields& fields,
                     const TransformerRunFacts& run, std::vector<LayerParts>& layers,
                     std::vector<std::string>* notes) {
-  // The class of Step-3.5 has the gate whatever a file says.
-  if (!fields.Flag({"use_head_wise_attn_gate"}, traits.model_type == "step3p5")) return;
+  // The class of Step-3.5 has the gate whatever a file says; Laguna's says its form.
+  bool has_gate = fields.Flag({"use_head_wise_attn_gate"}, traits.model_type == "step3p5");
+  if (traits.model_type == "lfm3") has_gate = fields.Flag({"use_attention_gate"}, true);
+  if (traits.model_type == "laguna") has_gate = HasLagunasHeadGates(fields);
+  if (!has_gate) return;
   for (LayerParts& layer : layers) {
     const int heads =
         layer.attention_head_count > 0 ? layer.attention_head_count : run.attention_head_count;
@@ -269,13 +338,15 @@ void ReadLayerLists(const FamilyTraits& traits, ConfigFields& fields,
   if (fields.IsList(kQueryHeads)) ReadListsOfSizes(fields, run, layers);
   ReadOtherHeadsOfWindows(fields, run, layers);
   // Gemma 4 reads them behind its own (layer_variants.h).
-  if (traits.model_type != "gemma4_text") {
+  if (!absl::StartsWith(traits.model_type, "gemma4")) {
     ReadSizesByPlace(fields, layers);
     for (const LayerParts& layer : layers) {
       CheckListedHeads(run, layer, "per_layer_config", fields);
     }
   }
+  ReadListOfHeads(fields, run, layers);
   if (!fields.status().ok()) return;
+  ShareIndexers(traits, fields, run, layers);
   CountHeadGates(traits, fields, run, layers, notes);
   CountBlockIndexers(fields, run, layers, notes);
 }

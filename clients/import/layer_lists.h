@@ -39,7 +39,10 @@ void ReadSizesByPlace(ConfigFields& fields, std::vector<LayerParts>& layers);
 //   attention_other_setting,        heads of the layers with windows (Step-3.5)
 //   num_sliding_attention_heads
 //   per_layer_config                heads by the places of layers (`ReadSizesByPlace`)
-//   use_head_wise_attn_gate         a gate of each head
+//   num_attention_heads_per_layer   heads of each layer (Laguna)
+//   use_head_wise_attn_gate,        a gate of each head (LFM3: `use_attention_gate`; Laguna:
+//   use_attention_gate, gating      `gating`, whose other form `ReadLayerExtras` counts)
+//   indexer_types                   layers that read the tokens which an earlier one chose
 //   index_n_heads beside            parameters of what chooses blocks of tokens, in the layers that
 //   index_topk_blocks               have it (MiniMax-M3)
 //

@@ -64,6 +64,7 @@ std::string LayerName(const LayerParts& parts, const std::vector<LayerParts>& al
   if (parts.has_indexer && others([](const LayerParts& other) { return !other.has_indexer; })) {
     absl::StrAppend(&name, "-indexed");
   }
+  if (parts.shares_indexer) absl::StrAppend(&name, "-shared-indexer");
   if (parts.compression == KeyCompression::kSparse) absl::StrAppend(&name, "-sparse-keys");
   if (parts.compression == KeyCompression::kHeavy) absl::StrAppend(&name, "-compressed-keys");
   if (parts.shares_keys) absl::StrAppend(&name, "-shared-keys");

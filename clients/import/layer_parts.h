@@ -39,6 +39,8 @@ struct LayerParts {
   KeyCompression compression = KeyCompression::kNone;
   // Attention has a part that chooses the tokens that it reads.
   bool has_indexer = false;
+  // Attention reads the tokens that the indexer of an earlier layer chose.
+  bool shares_indexer = false;
   // Attention reads the keys and values of an earlier layer and has none of its own.
   bool shares_keys = false;
   // Above 0: the layer is opaque, and passes on this many values of each token.

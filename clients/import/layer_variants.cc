@@ -16,7 +16,10 @@ namespace {
 
 bool IsMiMo(const FamilyTraits& traits) { return traits.model_type == "mimo_v2_flash"; }
 bool IsGemma3n(const FamilyTraits& traits) { return traits.model_type == "gemma3n_text"; }
-bool IsGemma4(const FamilyTraits& traits) { return traits.model_type == "gemma4_text"; }
+bool IsUnified(const FamilyTraits& traits) { return traits.model_type == "gemma4_unified_text"; }
+bool IsGemma4(const FamilyTraits& traits) {
+  return traits.model_type == "gemma4_text" || IsUnified(traits);
+}
 
 int GroupsOf(const TransformerRunFacts& run, const LayerParts& layer) {
   if (layer.key_value_head_count > 0) return layer.key_value_head_count;
@@ -184,7 +187,7 @@ void ReadPassedValues(const FamilyTraits& traits, bool keys_are_values, ConfigFi
   const int64_t hidden = run.hidden_size;
   const int64_t layer_count = static_cast<int64_t>(layers.size());
   const int64_t keys = ShareKeys(traits, keys_are_values, fields, run, layers);
-  const int64_t width = fields.Count({"hidden_size_per_layer_input"}, 256);
+  const int64_t width = fields.Count({"hidden_size_per_layer_input"}, IsUnified(traits) ? 0 : 256);
   const int64_t words = fields.Optional({"vocab_size_per_layer_input"}, 262144);
   const int64_t streams = IsGemma3n(traits) ? fields.Optional({"altup_num_inputs"}, 4) : 1;
   const int64_t rank = IsGemma3n(traits) ? fields.Optional({"laurel_rank"}, 64) : 0;
@@ -233,6 +236,7 @@ void ReadLayerVariants(const FamilyTraits& traits, ConfigFields& fields,
                        const TransformerRunFacts& run, std::vector<LayerParts>& layers,
                        ModelFacts& facts, std::vector<std::string>* notes) {
   if (HasCompressedAttention(traits)) ReadCompressedAttention(fields, run, layers, facts, notes);
+  if (traits.model_type == "hy_v4") ReadIndependentStreams(fields, run, layers, facts, notes);
   if (IsMiMo(traits)) ReadHeadsOfWindows(fields, run, layers, notes);
   if (!IsGemma3n(traits) && !IsGemma4(traits)) return;
   const bool keys_are_values = IsGemma4(traits) && ReadGlobalHeads(fields, run, layers, notes);

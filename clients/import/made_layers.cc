@@ -41,6 +41,7 @@ LayerDefinition DefinitionOf(const TransformerRunFacts& run, LayerKind kind) {
   definition.attention_head_count = run.attention_head_count;
   definition.key_value_head_count = run.key_value_head_count;
   definition.head_size = run.head_size;
+  definition.latent_attention = run.latent_attention;
   return definition;
 }
 
@@ -152,8 +153,9 @@ TransformerRunFacts LayerOfConvolution(const TransformerRunFacts& layer,
                                        const LayerExtras& extra, bool counts_all_parameters,
                                        ConfigFields& fields) {
   const int64_t hidden = layer.hidden_size;
-  // The products, the convolution and the norm before them.
-  int64_t parameters = hidden * 4 * hidden + hidden * convolution.width + hidden;
+  // The products, the convolution and its norms, which are half of those of the layer.
+  int64_t parameters =
+      hidden * 4 * hidden + hidden * convolution.width + hidden * extra.norm_vectors / 2;
   if (convolution.has_bias) parameters += 5 * hidden;
   // Its input, the norm's output, three vectors, their product, the convolution's output and the
   // input of the last product.

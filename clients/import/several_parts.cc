@@ -118,6 +118,11 @@ std::optional<LanguagePart> FindLanguagePart(const json& whole, ConfigFields& co
   for (const char* key : {"vocab_size", "tie_word_embeddings", "architectures", "hidden_size"}) {
     const bool is_silent = !part.fields.contains(key) || part.fields[key].is_null();
     if (is_silent && config.Has(key)) part.fields[key] = whole[key];
+    if (key == absl::string_view("tie_word_embeddings") && config.Has(key) &&
+        part.fields[key] != whole[key]) {
+      notes->push_back(absl::StrCat(key, " of the whole model is not that of ", part.path, key,
+                                    ", which is taken; releases of transformers differ"));
+    }
     config.MarkRead(key);
   }
   const bool names_no_type =

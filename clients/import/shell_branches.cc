@@ -86,14 +86,8 @@ ShellRun ShellBranches::Rest(const Branch& branch) {
   return branch.earlier == ShellRun::kYes ? ShellRun::kNo : ShellRun::kYes;
 }
 
-void ShellBranches::Open(Branch branch) {
-  branch.is_function = begins_function_ || in_function();
-  begins_function_ = false;
-  open_.push_back(std::move(branch));
-}
-
 void ShellBranches::OpenIf(ShellRun outer) {
-  Open({.is_if = true, .in_condition = true, .outer = outer, .run = outer});
+  open_.push_back({.is_if = true, .in_condition = true, .outer = outer, .run = outer});
 }
 
 void ShellBranches::Then(std::optional<bool> condition) {
@@ -118,24 +112,61 @@ void ShellBranches::Else() {
   open_.back().run = Within(open_.back().outer, Rest(open_.back()));
 }
 
-void ShellBranches::OpenOther(ShellRun outer) {
-  Open({.outer = outer, .run = Within(outer, ShellRun::kMaybe)});
+void ShellBranches::OpenLoop(ShellRun outer, bool is_once) {
+  const ShellRun run = is_once ? ShellRun::kYes : ShellRun::kMaybe;
+  open_.push_back({.is_loop = true, .outer = outer, .run = Within(outer, run)});
+}
+
+void ShellBranches::OpenGroup(ShellRun outer) { open_.push_back({.outer = outer, .run = outer}); }
+
+void ShellBranches::OpenCall(ShellRun outer) {
+  open_.push_back({.is_call = true, .outer = outer, .run = outer});
+}
+
+void ShellBranches::SetApart() {
+  if (!open_.empty()) open_.back().is_subshell = true;
+}
+
+void ShellBranches::LimitFrom(size_t first, ShellRun limit) {
+  for (size_t i = first; i < open_.size(); ++i) {
+    open_[i].outer = Within(open_[i].outer, limit);
+    open_[i].run = Within(open_[i].run, limit);
+  }
+}
+
+void ShellBranches::Return(ShellRun run) {
+  if (run == ShellRun::kNo) return;
+  size_t first = open_.size();
+  while (first > 0 && !open_[first - 1].is_call) --first;
+  // Outside of functions it ends a file that another one sources.
+  if (first == 0) return;
+  LimitFrom(first - 1, run == ShellRun::kYes ? ShellRun::kNo : ShellRun::kMaybe);
+}
+
+void ShellBranches::EndLoop(ShellRun run, bool is_far) {
+  if (run == ShellRun::kNo) return;
+  size_t first = open_.size();
+  while (first > 0 && !open_[first - 1].is_loop && !open_[first - 1].is_call) --first;
+  if (first == 0 || !open_[first - 1].is_loop) return;
+  const bool is_certain = run == ShellRun::kYes && !is_far;
+  LimitFrom(is_far ? 0 : first - 1, is_certain ? ShellRun::kNo : ShellRun::kMaybe);
 }
 
 void ShellBranches::OpenSubshell(ShellRun outer) {
-  Open({.is_subshell = true, .outer = outer, .run = outer});
+  open_.push_back({.is_subshell = true, .outer = outer, .run = outer});
 }
 
 void ShellBranches::OpenCase(ShellRun outer, std::optional<std::string> subject) {
-  Open({.in_patterns = true,
-        .is_case = true,
-        .subject = std::move(subject),
-        .outer = outer,
-        .run = outer});
+  open_.push_back({.in_patterns = true,
+                   .is_case = true,
+                   .subject = std::move(subject),
+                   .outer = outer,
+                   .run = outer});
 }
 
 void ShellBranches::Pattern(const ShellWord& pattern, ShellVariables& variables) {
   Branch& branch = open_.back();
+  branch.has_pattern = true;
   const std::optional<std::string> text = variables.TextOf(pattern);
   ShellRun value = ShellRun::kMaybe;
   if (text == "*" && IsPattern(pattern)) {
@@ -147,8 +178,24 @@ void ShellBranches::Pattern(const ShellWord& pattern, ShellVariables& variables)
   branch.patterns = std::max(branch.patterns, value);
 }
 
+void ShellBranches::OpenPatterns() {
+  Branch& branch = open_.back();
+  if (branch.has_pattern) {
+    ++branch.parentheses;
+    branch.is_extended = true;
+  }
+  branch.has_pattern = true;
+}
+
 void ShellBranches::EndPatterns() {
   Branch& branch = open_.back();
+  if (branch.parentheses > 0) {
+    --branch.parentheses;
+    return;
+  }
+  if (branch.is_extended) branch.patterns = ShellRun::kMaybe;
+  branch.has_pattern = false;
+  branch.is_extended = false;
   branch.in_patterns = false;
   const ShellRun arm = branch.falls ? ShellRun::kMaybe : Within(Rest(branch), branch.patterns);
   branch.run = Within(branch.outer, arm);

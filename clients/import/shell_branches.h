@@ -4,6 +4,7 @@
 #ifndef PARPLAN_CLIENTS_IMPORT_SHELL_BRANCHES_H_
 #define PARPLAN_CLIENTS_IMPORT_SHELL_BRANCHES_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,18 +34,28 @@ class ShellBranches {
   void Then(std::optional<bool> condition);
   void Elif();
   void Else();
-  // A loop, or a body in braces, which may be that of a function: what is in it may run.
-  void OpenOther(ShellRun outer);
-  // The name of a function was read: what is opened next is its body.
-  void BeginFunction() { begins_function_ = true; }
-  // Whether this place is in the body of a function.
-  bool in_function() const { return !open_.empty() && open_.back().is_function; }
-  // A subshell.
+  // A loop: what is in it may run, or runs once if `is_once`.
+  void OpenLoop(ShellRun outer, bool is_once);
+  // A body in braces.
+  void OpenGroup(ShellRun outer);
+  // A call of a function.
+  void OpenCall(ShellRun outer);
+  size_t depth() const { return open_.size(); }
+  // A subshell, or whatever runs in a process of its own.
   void OpenSubshell(ShellRun outer);
+  // Says that what was opened last runs in a process of its own.
+  void SetApart();
+  // `return`, and `break` and `continue`, in a place that runs as `run` says: what follows in the
+  // call, or in the innermost loop, does not run then. `is_far`: a loop around that one may end
+  // too.
+  void Return(ShellRun run);
+  void EndLoop(ShellRun run, bool is_far);
   // `case` over a text; nothing if only a run knows it.
   void OpenCase(ShellRun outer, std::optional<std::string> subject);
-  // One of the patterns in front of an arm, and the `)` behind them.
+  // One of the patterns in front of an arm; a `(` among them, in front of the first one or of an
+  // extended pattern such as `@(a|b)`, which is not computed; and a `)`, which may be the last one.
   void Pattern(const ShellWord& pattern, ShellVariables& variables);
+  void OpenPatterns();
   void EndPatterns();
   // The end of an arm, by `;;`, or by `;&`, which `falls` into the next arm.
   void EndArm(bool falls);
@@ -63,7 +74,12 @@ class ShellBranches {
     bool is_subshell = false;
     bool in_patterns = false;
     bool is_case = false;
-    bool is_function = false;
+    // Whether a pattern of this arm was read, how many extended ones are open, and whether one was.
+    bool has_pattern = false;
+    int parentheses = 0;
+    bool is_extended = false;
+    bool is_call = false;
+    bool is_loop = false;
     // The text of `case`; nothing if it is not known.
     std::optional<std::string> subject;
     // Whether one of the patterns of this arm matches.
@@ -78,10 +94,9 @@ class ShellBranches {
   // Returns whether an arm is reached after those before it.
   static ShellRun Rest(const Branch& branch);
 
-  // Opens a branch, which is in a function if the one around it is.
-  void Open(Branch branch);
+  // Makes what follows in the open branches from `first` run as little as `limit`.
+  void LimitFrom(size_t first, ShellRun limit);
 
-  bool begins_function_ = false;
   std::vector<Branch> open_;
 };
 

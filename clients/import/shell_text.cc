@@ -7,12 +7,15 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace parplan {
 namespace {
 
 // The longest `((...))` that is read as one; scripts of people have lines.
 constexpr size_t kMaxArithmeticBytes = 4096;
+// The longest `$(...)` whose quotations are looked for; those of people have lines.
+constexpr size_t kMaxInnerBytes = 16384;
 
 bool IsNameLetter(char letter) { return absl::ascii_isalnum(letter) || letter == '_'; }
 
@@ -42,6 +45,8 @@ class ShellSplitter {
     } else if (absl::ascii_isspace(letter)) {
       EndWord();
       ++place_;
+    } else if (!has_word_ && FollowsMatchSign()) {
+      ReadRegularExpression();
     } else if (letter == '#' && !has_word_) {
       while (place_ < text_.size() && text_[place_] != '\n') ++place_;
     } else if (letter == '(' && IsAssignment()) {
@@ -65,10 +70,12 @@ class ShellSplitter {
       EndCommand();
       AddSign(text_.substr(place_, 1));
       ++place_;
-    } else if (letter == ';' || letter == '|' || letter == '(' || letter == ')') {
+    } else if (letter == '|' || (letter == '&' && Next() != '>')) {
       EndCommand();
+      if (!commands_.empty()) commands_.back().precedes_pipe = true;
+      command_.follows_pipe = letter == '|';
       ++place_;
-    } else if (letter == '&' && Next() != '>') {
+    } else if (letter == ';' || letter == '(' || letter == ')') {
       EndCommand();
       ++place_;
     } else if (letter == '<' || letter == '>' || letter == '&') {
@@ -76,6 +83,29 @@ class ShellSplitter {
     } else {
       ReadLetter();
     }
+  }
+
+  // Returns whether the word before is `=~`.
+  bool FollowsMatchSign() const {
+    if (command_.words.empty()) return false;
+    const std::vector<ShellPiece>& pieces = command_.words.back().pieces;
+    return pieces.size() == 1 && !pieces[0].is_variable && !pieces[0].is_quoted &&
+           pieces[0].text == "=~";
+  }
+
+  // Reads the word behind `=~`, in which parentheses and bars are letters.
+  void ReadRegularExpression() {
+    int depth = 0;
+    has_word_ = true;
+    while (place_ < text_.size() && !is_open_) {
+      const char letter = text_[place_];
+      const bool is_end = absl::ascii_isspace(letter) || letter == ';' || letter == '&';
+      if (letter == '\n' || (depth == 0 && (is_end || letter == ')'))) break;
+      if (letter == '(') ++depth;
+      if (letter == ')') --depth;
+      ReadLetter();
+    }
+    EndWord();
   }
 
   // Reads one letter, quotation or expansion into the word.
@@ -122,6 +152,43 @@ class ShellSplitter {
     ++place_;
   }
 
+  // Returns the place of the sign that closes the one at `begin`; the size of the text if none
+  // does.
+  size_t EndOfPair(size_t begin, char open, char close) const {
+    int depth = 0;
+    size_t end = begin;
+    for (; end < text_.size(); ++end) {
+      if (text_[end] == open) ++depth;
+      if (text_[end] == close && --depth == 0) break;
+    }
+    return end;
+  }
+
+  // Returns the same of the parenthesis at `begin`. Those in quotations count only if the others do
+  // not close it, as where a comment or a here-document has an apostrophe.
+  size_t EndOfParentheses(size_t begin) const {
+    int depth = 0;
+    for (size_t end = begin; end < text_.size() && end - begin < kMaxInnerBytes; ++end) {
+      const char letter = text_[end];
+      if (letter == '\\') {
+        ++end;
+      } else if (letter == '\'' || letter == '"') {
+        const size_t begin_of_quotation = end;
+        for (++end; end < text_.size() && text_[end] != letter; ++end) {
+          if (letter == '"' && text_[end] == '\\') ++end;
+        }
+        // Quotations in an expansion within a quotation are not followed.
+        const absl::string_view inner = text_.substr(begin_of_quotation, end - begin_of_quotation);
+        if (letter == '"' && absl::StrContains(inner, "$(")) return EndOfPair(begin, '(', ')');
+      } else if (letter == '(') {
+        ++depth;
+      } else if (letter == ')' && --depth == 0) {
+        return end;
+      }
+    }
+    return EndOfPair(begin, '(', ')');
+  }
+
   // Reads `$NAME`, `${...}`, `$(...)`, `$((...))` or `...`; a `$` before anything else is text.
   void ReadExpansion(bool is_quoted) {
     if (text_[place_] == '`') {
@@ -133,13 +200,8 @@ class ShellSplitter {
     }
     const char next = Next();
     if (next == '{' || next == '(') {
-      const char close = next == '{' ? '}' : ')';
-      int depth = 0;
-      size_t end = place_ + 1;
-      for (; end < text_.size(); ++end) {
-        if (text_[end] == next) ++depth;
-        if (text_[end] == close && --depth == 0) break;
-      }
+      const size_t end =
+          next == '(' ? EndOfParentheses(place_ + 1) : EndOfPair(place_ + 1, '{', '}');
       if (end >= text_.size()) return Open();
       const absl::string_view inner = text_.substr(place_ + 2, end - place_ - 2);
       AddVariable(next == '{' ? std::string(inner) : absl::StrCat("(", inner, ")"), is_quoted);
@@ -214,7 +276,17 @@ class ShellSplitter {
     EndCommand();
   }
 
+  // Reads `<(...)` or `>(...)`, which becomes the name of a file, into the word.
+  void ReadProcess() {
+    const size_t end = EndOfParentheses(place_ + 1);
+    if (end >= text_.size()) return Open();
+    has_word_ = true;
+    AddVariable(std::string(text_.substr(place_ + 1, end - place_)), false);
+    place_ = end + 1;
+  }
+
   void SkipRedirection() {
+    if (text_[place_] != '&' && Next() == '(') return ReadProcess();
     // A number in front is the descriptor.
     if (word_.pieces.size() == 1 && !word_.pieces[0].is_quoted &&
         std::all_of(word_.pieces[0].text.begin(), word_.pieces[0].text.end(),
@@ -224,12 +296,18 @@ class ShellSplitter {
     }
     EndWord();
     const bool is_here = text_[place_] == '<' && Next() == '<' && Next(2) != '<';
-    while (place_ < text_.size() && absl::StrContains("<>&-", text_[place_])) ++place_;
+    const bool strips_tabs = is_here && Next(2) == '-';
+    while (place_ < text_.size() && absl::StrContains("<>&-", text_[place_]) && Next() != '(') {
+      ++place_;
+    }
     while (place_ < text_.size() && (text_[place_] == ' ' || text_[place_] == '\t')) ++place_;
     std::vector<ShellWord>& words = command_.words;
     const size_t count = words.size();
+    if (absl::StrContains("<>", text_[std::min(place_, text_.size() - 1)]) && Next() == '(') {
+      ReadProcess();
+    }
     while (place_ < text_.size() && !is_open_ && !absl::ascii_isspace(text_[place_]) &&
-           !absl::StrContains(";|)", text_[place_])) {
+           !absl::StrContains(";|)<>&", text_[place_])) {
       ReadLetter();
     }
     EndWord();
@@ -237,17 +315,20 @@ class ShellSplitter {
     if (is_here) {
       std::string delimiter;
       for (const ShellPiece& piece : words.back().pieces) delimiter += piece.text;
-      here_documents_.push_back(std::move(delimiter));
+      here_documents_.push_back({std::move(delimiter), strips_tabs});
     }
     words.resize(count);
   }
 
   void SkipHereDocuments() {
-    for (const std::string& delimiter : here_documents_) {
+    for (const auto& [delimiter, strips_tabs] : here_documents_) {
       while (place_ < text_.size()) {
         const size_t end = std::min(text_.find('\n', place_), text_.size());
-        const absl::string_view line =
-            absl::StripAsciiWhitespace(text_.substr(place_, end - place_));
+        absl::string_view line = text_.substr(place_, end - place_);
+        while (strips_tabs && absl::ConsumePrefix(&line, "\t")) {
+        }
+        // A file of another system ends its lines with it.
+        absl::ConsumeSuffix(&line, "\r");
         place_ = std::min(end + 1, text_.size());
         if (line == delimiter) break;
       }
@@ -291,7 +372,8 @@ class ShellSplitter {
   ShellWord word_;
   ShellCommand command_;
   std::vector<ShellCommand> commands_;
-  std::vector<std::string> here_documents_;
+  // The words that end the here-documents of this line, and whether tabs may stand before them.
+  std::vector<std::pair<std::string, bool>> here_documents_;
 };
 
 }  // namespace

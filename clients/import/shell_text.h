@@ -28,6 +28,8 @@ struct ShellPiece {
 struct ShellWord {
   std::vector<ShellPiece> pieces;
   std::optional<std::vector<ShellWord>> elements;
+  // The group that this word opens runs in a process of its own (`MarkGroups`, shell_groups.h).
+  bool is_apart = false;
 };
 
 // How a command follows the one before it: it runs after it, or only if that succeeded (`&&`) or
@@ -38,12 +40,15 @@ enum class ShellJoint { kAfter, kAnd, kOr };
 // `(`, `)`, `;;` and `;&` are commands of one word; `((...))` is the words `((` and an expansion.
 struct ShellCommand {
   ShellJoint joint = ShellJoint::kAfter;
+  // It stands behind a `|`, or in front of a `|` or `&`, and so runs in a process of its own.
+  bool follows_pipe = false;
+  bool precedes_pipe = false;
   std::vector<ShellWord> words;
 };
 
 // Splits at line ends, `;`, `&`, `|` and parentheses. Comments, redirections and here-documents are
-// left out. Returns nothing if a quotation, expansion or array is open at the end, or
-// an array has an array in it.
+// left out; the regular expression behind `=~` is one word, and `<(...)` is an expansion. Returns
+// nothing if a quotation, expansion or array is open at the end, or an array has an array in it.
 std::optional<std::vector<ShellCommand>> SplitShellText(absl::string_view text);
 
 }  // namespace parplan

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -12,131 +11,16 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "clients/import/shell_arithmetic.h"
 #include "clients/import/shell_expansion.h"
 
 namespace parplan {
 namespace {
 
-// Parentheses and defaults inside of one another; scripts of people have two or three.
-constexpr int kMaxNesting = 16;
+// Defaults inside of one another; scripts of people have two or three.
+constexpr int kMaxNestedDefaults = 16;
 // Texts that tests compare; longer ones count as not known.
 constexpr size_t kMaxTextBytes = 64 << 10;
-// Larger values are not read; products of two values below it are exact.
-constexpr int64_t kMaxShellNumber = int64_t{1} << 31;
-
-// Computes `a * (b + 2)` and the like over whole numbers and names of variables.
-class ShellArithmetic {
- public:
-  using Lookup = std::function<std::optional<int64_t>(const std::string& name)>;
-
-  ShellArithmetic(absl::string_view text, Lookup lookup)
-      : text_(text), lookup_(std::move(lookup)) {}
-
-  std::optional<int64_t> Compute() {
-    const int64_t value = Comparison();
-    Skip();
-    return is_known_ && place_ == text_.size() ? std::optional(value) : std::nullopt;
-  }
-
- private:
-  void Skip() {
-    while (place_ < text_.size() && absl::ascii_isspace(text_[place_])) ++place_;
-  }
-  bool Take(char letter) {
-    Skip();
-    if (place_ >= text_.size() || text_[place_] != letter) return false;
-    ++place_;
-    return true;
-  }
-  int64_t Fail() {
-    is_known_ = false;
-    return 0;
-  }
-  int64_t Limit(int64_t value) {
-    return value >= -kMaxShellNumber && value <= kMaxShellNumber ? value : Fail();
-  }
-
-  bool TakeText(absl::string_view sign) {
-    Skip();
-    if (!absl::StartsWith(text_.substr(place_), sign)) return false;
-    place_ += sign.size();
-    return true;
-  }
-  int64_t Comparison() {
-    const int64_t left = Sum();
-    if (TakeText("==")) return static_cast<int64_t>(left == Sum());
-    if (TakeText("!=")) return static_cast<int64_t>(left != Sum());
-    if (TakeText("<=")) return static_cast<int64_t>(left <= Sum());
-    if (TakeText(">=")) return static_cast<int64_t>(left >= Sum());
-    if (TakeText("<")) return static_cast<int64_t>(left < Sum());
-    if (TakeText(">")) return static_cast<int64_t>(left > Sum());
-    return left;
-  }
-  int64_t Sum() {
-    int64_t value = Product();
-    while (is_known_) {
-      if (Take('+')) {
-        value = Limit(value + Product());
-      } else if (Take('-')) {
-        value = Limit(value - Product());
-      } else {
-        break;
-      }
-    }
-    return value;
-  }
-  int64_t Product() {
-    int64_t value = Operand();
-    while (is_known_) {
-      if (Take('*')) {
-        value = Limit(value * Operand());
-        continue;
-      }
-      const bool divides = Take('/');
-      if (!divides && !Take('%')) break;
-      const int64_t divisor = Operand();
-      if (!is_known_ || divisor == 0) return Fail();
-      value = divides ? value / divisor : value % divisor;
-    }
-    return value;
-  }
-  int64_t Operand() {
-    if (++nesting_ > kMaxNesting) return Fail();
-    const int64_t value = Innermost();
-    --nesting_;
-    return value;
-  }
-  int64_t Innermost() {
-    if (Take('(')) {
-      const int64_t value = Sum();
-      return Take(')') ? value : Fail();
-    }
-    if (Take('-')) return -Operand();
-    const bool is_variable = Take('$');
-    const bool has_brace = is_variable && Take('{');
-    Skip();
-    const size_t begin = place_;
-    while (place_ < text_.size() && (absl::ascii_isalnum(text_[place_]) || text_[place_] == '_')) {
-      ++place_;
-    }
-    const std::string word(text_.substr(begin, place_ - begin));
-    if (word.empty() || (has_brace && !Take('}'))) return Fail();
-    if (absl::ascii_isdigit(word[0])) {
-      int64_t number = 0;
-      return !is_variable && IsWholeNumber(word) && absl::SimpleAtoi(word, &number) ? Limit(number)
-                                                                                    : Fail();
-    }
-    const std::optional<int64_t> value = lookup_(word);
-    return value.has_value() ? Limit(*value) : Fail();
-  }
-
-  absl::string_view text_;
-  Lookup lookup_;
-  size_t place_ = 0;
-  int nesting_ = 0;
-  bool is_known_ = true;
-};
-
 // Returns whether a text is the number of an argument of the script, as in `$1`.
 bool IsPosition(absl::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
@@ -162,11 +46,6 @@ std::string Shown(const std::string& text) {
 }
 
 }  // namespace
-
-bool IsWholeNumber(absl::string_view text) {
-  absl::ConsumePrefix(&text, "-");
-  return IsPosition(text) && (text.size() == 1 || text[0] != '0');
-}
 
 absl::Status ShellVariables::Assign(const std::string& name, bool appends, const ShellWord& value) {
   Value words;
@@ -204,7 +83,7 @@ absl::Status ShellVariables::Assign(const std::string& name, bool appends, const
   }
   // Appending to what is not known stays unknown; to what was never set, it begins there.
   if (!target.has_value()) {
-    if (forgotten_.count(name) > 0) return absl::OkStatus();
+    if (forgotten_.count(name) > 0 || may_have_others_) return absl::OkStatus();
     target = Value();
   }
   if (value.elements.has_value()) {
@@ -218,17 +97,7 @@ absl::Status ShellVariables::Assign(const std::string& name, bool appends, const
 
 void ShellVariables::Keep(const std::string& name) {
   if (scopes_.empty() || scopes_.back().count(name) > 0) return;
-  const auto found = values_.find(name);
-  if (found == values_.end()) {
-    scopes_.back()[name] = std::nullopt;
-    return;
-  }
-  size_t bytes = 0;
-  if (found->second.has_value()) {
-    for (const std::string& word : *found->second) bytes += word.size() + 1;
-  }
-  bytes_left_ -= std::min(bytes_left_, bytes);
-  scopes_.back()[name] = found->second;
+  scopes_.back()[name] = Save(name);
 }
 
 void ShellVariables::CloseScope() {
@@ -254,23 +123,42 @@ void ShellVariables::Forget(const std::string& name) {
   forgotten_.insert(name);
 }
 
-void ShellVariables::SetPositions(std::optional<std::vector<std::string>> values) {
-  ForgetPositions();
-  has_set_positions_ = true;
-  values_["@"] = std::move(values);
+void ShellVariables::ForgetAll() {
+  may_have_others_ = true;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values_) {
+    if (name != "@" && value.has_value()) names.push_back(name);
+  }
+  for (const std::string& name : names) Forget(name);
 }
 
-void ShellVariables::ForgetPositions() {
-  Keep("@");
-  values_["@"] = std::nullopt;
+ShellVariables::Saved ShellVariables::Save(const std::string& name) {
+  const auto found = values_.find(name);
+  if (found == values_.end()) return std::nullopt;
+  size_t bytes = 0;
+  if (found->second.has_value()) {
+    for (const std::string& word : *found->second) bytes += word.size() + 1;
+  }
+  bytes_left_ -= std::min(bytes_left_, bytes);
+  return found->second;
+}
+
+void ShellVariables::Restore(const std::string& name, Saved saved) {
+  Keep(name);
+  if (saved.has_value()) {
+    values_[name] = std::move(*saved);
+  } else {
+    values_.erase(name);
+  }
 }
 
 const std::optional<ShellVariables::Value>* ShellVariables::Find(const std::string& name) {
+  position_ = std::nullopt;
   if (!IsPosition(name)) {
     const auto found = values_.find(name);
-    return found == values_.end() ? nullptr : &found->second;
+    if (found != values_.end()) return &found->second;
+    return may_have_others_ ? &position_ : nullptr;
   }
-  position_ = std::nullopt;
   const auto all = values_.find("@");
   if (has_positions_ && all == values_.end()) return nullptr;
   size_t place = 0;
@@ -296,7 +184,7 @@ std::optional<ShellVariables::Value> ShellVariables::ValueOf(const std::string& 
   absl::string_view name = text;
   if (absl::ConsumePrefix(&name, "((") && absl::ConsumeSuffix(&name, "))")) {
     const std::optional<int64_t> number =
-        ShellArithmetic(name, [this](const std::string& variable) -> std::optional<int64_t> {
+        ComputeShellArithmetic(name, [this](const std::string& variable) -> std::optional<int64_t> {
           const std::optional<Value> value = ValueOf(variable);
           int64_t number = 0;
           if (!value.has_value() || value->size() != 1 || !IsWholeNumber(value->front()) ||
@@ -304,7 +192,7 @@ std::optional<ShellVariables::Value> ShellVariables::ValueOf(const std::string& 
             return std::nullopt;
           }
           return number;
-        }).Compute();
+        });
     if (!number.has_value()) return std::nullopt;
     return Value{absl::StrCat(*number)};
   }
@@ -385,7 +273,7 @@ std::optional<ShellVariables::Value> ShellVariables::ValueOrDefault(const std::s
     const bool is_taken = !(*found)->empty() && !(is_for_empty && (*found)->front().empty());
     if (is_taken) return Value{(*found)->front()};
   }
-  if (depth_ >= kMaxNesting) return std::nullopt;
+  if (depth_ >= kMaxNestedDefaults) return std::nullopt;
   const std::optional<std::vector<ShellCommand>> commands = SplitShellText(text);
   if (!commands.has_value() || commands->size() > 1) return std::nullopt;
   Value words;

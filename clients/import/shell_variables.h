@@ -14,13 +14,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "clients/import/shell_arithmetic.h"
 #include "clients/import/shell_text.h"
 
 namespace parplan {
-
-// Returns whether a text is a decimal number: digits, perhaps behind a `-`, without a zero in
-// front, which a shell takes as octal in some places.
-bool IsWholeNumber(absl::string_view text);
 
 // The variables of a script, as far as it sets them to text. The environment in which the script
 // will run is not known, so a variable has a value only once the script has set it. Not
@@ -29,6 +26,17 @@ bool IsWholeNumber(absl::string_view text);
 // After RESOURCE_EXHAUSTED an object must not be used: every further expansion fails too.
 class ShellVariables {
  public:
+  using Value = std::vector<std::string>;
+  // A variable at one time: absent if it was never set, and without a value if that is not
+  // known.
+  using Saved = std::optional<std::optional<Value>>;
+  // The arguments of the script or of a function at one time.
+  struct Positions {
+    Saved values;
+    bool are_known = true;
+    bool are_set = false;
+  };
+
   // Expansion may give less than `max_bytes` bytes of text in all calls together, those of assigned
   // values and a byte for each piece included.
   explicit ShellVariables(size_t max_bytes) : bytes_left_(max_bytes) {}
@@ -47,14 +55,27 @@ class ShellVariables {
   void Forget(const std::string& name);
   // Makes a variable one that was never set.
   void Unset(const std::string& name);
-  // Sets the arguments of the script, `$1` and so on, to those of `set --`; nothing makes them
-  // unknown. Before, they were never set.
+  // Makes all variables unknown until they are set again, those that were never set too.
+  void ForgetAll();
+  // Returns what a variable is, and gives it back, as for `local`. Saved values count as text.
+  Saved Save(const std::string& name);
+  void Restore(const std::string& name, Saved saved);
+  // Sets the arguments of the script, `$1` and so on, to those of `set --` or of a function;
+  // nothing makes them unknown. Before, they were never set.
   void SetPositions(std::optional<std::vector<std::string>> values);
-  // Makes the arguments of the script unknown, as `shift` does.
+  // Makes the arguments of the script unknown; the second only if they were ever set.
   void ForgetPositions();
-  // Says whether `$1` and so on are those of the script. Those of a function, and of a shell that
-  // the script starts, are not known.
-  void set_has_positions(bool value) { has_positions_ = value; }
+  void ForgetKnownPositions();
+  // Says that the arguments are those of the place, as in a function.
+  void KnowPositions() { has_positions_ = true; }
+  // Drops the first arguments, as `shift` does: none if there are fewer. Makes those unknown that
+  // were never set.
+  void ShiftPositions(size_t count);
+  Positions SavePositions();
+  void RestorePositions(Positions positions);
+  // Makes the arguments those of a shell that the script starts: not known, and left out by
+  // `Expand` as those of the script are unless `are_given`.
+  void EnterShell(bool are_given);
   // Appends to `words` the words that a word expands to, which may be none or, because values
   // outside quotation marks are split at blanks, several. `$((...))` over whole numbers is
   // computed, comparisons among them. `$NAME` of an array is its first element. Elements of an
@@ -83,8 +104,6 @@ class ShellVariables {
   const std::set<std::string>& taken_as_empty() const { return taken_as_empty_; }
 
  private:
-  using Value = std::vector<std::string>;
-
   // Keeps the value of a variable for the end of the innermost scope.
   void Keep(const std::string& name);
   // Returns the entry of a variable or of an argument of the script: null if it was never set.
@@ -106,9 +125,12 @@ class ShellVariables {
   // Steps of patterns of all calls together; as many take a fraction of a second.
   int64_t steps_left_ = int64_t{1} << 26;
   bool has_positions_ = true;
-  // Whether the script has replaced its arguments at least once.
+  // Whether the script has replaced its arguments at least once, or they are those of a function.
   bool has_set_positions_ = false;
-  // The entry of an argument of the script, which `Find` returned last.
+  // Whether a variable that was never set may be set all the same.
+  bool may_have_others_ = false;
+  // The entry of an argument of the script, or of a variable that may be set, which `Find` returned
+  // last.
   std::optional<Value> position_;
   // Number of defaults (`${a:-${b:-...}}`) around the one that is being read.
   int depth_ = 0;
@@ -116,7 +138,7 @@ class ShellVariables {
   // script are one value with the name `@`.
   std::map<std::string, std::optional<Value>> values_;
   // For each open scope the values that it replaced; absent if the variable had not been set.
-  std::vector<std::map<std::string, std::optional<std::optional<Value>>>> scopes_;
+  std::vector<std::map<std::string, Saved>> scopes_;
   // Names that were forgotten at least once.
   std::set<std::string> forgotten_;
   // Arrays of which a shell may have made more elements at least once.

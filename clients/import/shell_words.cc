@@ -59,6 +59,21 @@ std::optional<Assignment> AssignmentOf(const ShellWord& word) {
   return assignment;
 }
 
+std::optional<Assignment> QuotedAssignmentOf(const ShellWord& word) {
+  if (word.pieces.empty() || word.pieces[0].is_variable || !word.pieces[0].is_quoted) {
+    return std::nullopt;
+  }
+  ShellWord plain = word;
+  const size_t equals = plain.pieces[0].text.find('=');
+  if (equals == std::string::npos) return std::nullopt;
+  ShellPiece rest = plain.pieces[0];
+  rest.text.erase(0, equals + 1);
+  plain.pieces[0].text.resize(equals + 1);
+  plain.pieces[0].is_quoted = false;
+  plain.pieces.insert(plain.pieces.begin() + 1, rest);
+  return AssignmentOf(plain);
+}
+
 std::optional<std::string> ElementNameOf(const ShellWord& word) {
   if (word.pieces.empty() || word.pieces[0].is_variable || word.pieces[0].is_quoted) {
     return std::nullopt;
@@ -98,12 +113,20 @@ bool IsDeclaration(absl::string_view word) {
          word == "typeset";
 }
 
-std::set<std::string> NamesSetBy(const std::vector<ShellWord>& words) {
+bool SetsNames(absl::string_view program) {
   static const auto* const setters = new std::set<std::string>(
       {"read", "mapfile", "readarray", "getopts", "unset", "let", "((", "printf"});
+  return setters->count(std::string(program)) > 0;
+}
+
+std::set<std::string> NamesSetBy(const std::vector<ShellWord>& words) {
   std::set<std::string> names;
   const std::string first = words.empty() ? "" : PlainText(words[0]).value_or("");
-  if (setters->count(first) == 0) return names;
+  if (!SetsNames(first)) return names;
+  // Those that they set without naming them.
+  if (first == "read") names.insert("REPLY");
+  if (first == "getopts") names.insert({"OPTARG", "OPTIND"});
+  if (first == "mapfile" || first == "readarray") names.insert("MAPFILE");
   for (size_t i = 1; i < words.size(); ++i) {
     if (first == "printf" && PlainText(words[i - 1]) != "-v") continue;
     for (const ShellPiece& piece : words[i].pieces) {

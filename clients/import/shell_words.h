@@ -34,6 +34,9 @@ struct Assignment {
 // Returns the assignment that a word is, or nothing.
 std::optional<Assignment> AssignmentOf(const ShellWord& word);
 
+// Returns the assignment that a word in quotation marks is for `export` and the like, or nothing.
+std::optional<Assignment> QuotedAssignmentOf(const ShellWord& word);
+
 // Returns the name of the array whose element a word sets, as `NAME[1]=8` does, or begins to set;
 // or nothing.
 std::optional<std::string> ElementNameOf(const ShellWord& word);
@@ -50,6 +53,9 @@ PositionsSet PositionsSetBy(const std::vector<ShellWord>& words);
 
 // Returns whether a keyword makes variables of the assignments behind it, as `export` does.
 bool IsDeclaration(absl::string_view word);
+
+// Returns whether a command of this name is one of those of `NamesSetBy`.
+bool SetsNames(absl::string_view program);
 
 // Returns the variables that a command of the shell itself may change: `read`, `unset`, `let`,
 // `((...))` with an assignment, `printf -v` and the like.

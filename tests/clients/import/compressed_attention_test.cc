@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "tests/clients/import/hugging_face_cases.h"
 #include "tests/support/status_matchers.h"
 
@@ -89,6 +90,57 @@ TEST(CompressedAttention, CountsThePublishedModel) {
       "index_head_dim": 128, "index_topk": 512, "hc_mult": 4, "sliding_window": 128,
       "max_position_embeddings": 1048576, "num_hash_layers": 3})");
   EXPECT_EQ(count, 284325869015 + 43 * 256);
+}
+
+// Hunyuan 4: the streams have no weights between each other, latent attention has a gate as wide as
+// its values and a sink of each head, and layers may read the tokens that an earlier one chose.
+TEST(CompressedAttention, StreamsMayBeIndependent) {
+  const std::string config =
+      With(kLatent, R"({"model_type": "hy_v4", "hc_mult": 3, "hc_magnitude": 2.0,
+                        "learnable_sink_init": 0.0, "index_n_heads": 2, "index_head_dim": 8,
+                        "index_topk": 4, "indexer_types": ["full", "shared", "full"]})");
+  const int64_t width = 64;
+  const int64_t attention = width * 24 + 24 + 24 * 4 * 16 + width * (16 + 4) + 16 +
+                            16 * 4 * (12 + 8) + 4 * 8 * width + width * 4 * 8 + 4;
+  const int64_t indexer = 24 * 2 * 8 + width * (8 + 2) + 2 * 8;
+  const int64_t streams = 2 * (6 * (3 * width + 1) + 2);
+  const int64_t experts = 9 * 3 * width * 16 + 8 * width + 8;
+  EXPECT_EQ(ParametersOf(config), 3 * (attention + streams + 2 * width) + 2 * indexer +
+                                      3 * width * 96 + 2 * experts + 2 * 100 * width + width +
+                                      3 * (3 * width + 1) + 1);
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_EQ(LayersOf(import.model), "ooo");
+  for (const auto& [change, error] :
+       {std::pair(R"({"indexer_types": ["shared", "full", "full"]})",
+                  "config.json: indexer_types[0]: must be `full`: there is no layer before"),
+        std::pair(R"({"indexer_types": ["full", "other", "full"]})",
+                  "config.json: indexer_types[1]: must be `full` or `shared`"),
+        std::pair(R"({"indexer_types": ["full"]})",
+                  "config.json: indexer_types: must have an entry for each of the 3 layers"),
+        std::pair(R"({"kv_lora_rank": null})", "config.json: ")}) {
+    EXPECT_THAT(ImportConfigText(With(config.c_str(), change)).status().ToString(),
+                HasSubstr(error));
+  }
+}
+
+// Without lists Hunyuan 4's first layer is dense, and layers share indexers by fours behind it.
+TEST(CompressedAttention, IndependentStreamsHaveTheDefaultsOfTheirClass) {
+  const char* const sizes = R"({"model_type": "hy_v4", "num_hidden_layers": 7, "hc_mult": 3,
+                                "index_n_heads": 2, "index_head_dim": 8, "index_topk": 4,
+                                "first_k_dense_replace": null})";
+  const std::string config = With(kLatent, sizes);
+  const std::string listed = With(config.c_str(), R"({
+      "indexer_types": ["full", "full", "shared", "shared", "shared", "full", "shared"],
+      "mlp_layer_types": ["dense", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse"]})");
+  EXPECT_EQ(ParametersOf(config), ParametersOf(listed));
+  // The text of the model with a tower of images.
+  const std::string whole =
+      absl::StrCat(R"({"model_type": "hy_v4_vl", "text_config": )",
+                   With(config.c_str(), R"({"model_type": "hy_v4_vl_text"})"), "}");
+  EXPECT_EQ(ParametersOf(whole), ParametersOf(config));
+  // Streams of a family that is not known are no detail.
+  EXPECT_THAT(ImportConfigText(With(kGated, R"({"hc_mult": 3})")).status().ToString(),
+              HasSubstr("hc_mult: is not known and might change the layers"));
 }
 
 TEST(CompressedAttention, RefusesWhatItDoesNotKnow) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "tests/clients/import/hugging_face_cases.h"
 #include "tests/support/status_matchers.h"
@@ -133,6 +134,26 @@ TEST(ReadEndParameters, EncodersOfTodayHaveGatesAndFewerNorms) {
             layers + 100 * 64 + 64 + 64 * 64 + 64 + 100);
   EXPECT_EQ(ParametersOf(With(kBert, R"({"model_type": "eurobert", "hidden_act": "silu"})")),
             layers + 2 * 100 * 64 + 64);
+}
+
+// Apertus 1.5: the head has no rows for the words of images and sounds.
+TEST(ReadEndParameters, AHeadMayHaveFewerRowsThanTheEmbedding) {
+  const std::string config = With(kGated, R"({"model_type": "apertus1p5_text"})");
+  EXPECT_EQ(ParametersOf(With(config.c_str(), R"({"output_vocab_size": 70})")),
+            ParametersOf(config) - 30 * 64);
+  EXPECT_EQ(ParametersOf(With(config.c_str(), R"({"output_vocab_size": 100})")),
+            ParametersOf(config));
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import,
+                       ImportConfigText(With(config.c_str(), R"({"output_vocab_size": 70})")));
+  EXPECT_THAT(import.notes, Contains(HasSubstr("output_vocab_size 70: the head has as many rows")));
+  for (const auto& [change, error] :
+       {std::pair(R"({"output_vocab_size": 101})", "output_vocab_size: must be at most vocab_size"),
+        std::pair(R"({"output_vocab_size": 70, "tie_word_embeddings": true})",
+                  "output_vocab_size: must be vocab_size beside tie_word_embeddings"),
+        std::pair(R"({"output_vocab_size": "70"})", "output_vocab_size: must be")}) {
+    EXPECT_THAT(ImportConfigText(With(config.c_str(), change)).status().ToString(),
+                HasSubstr(error));
+  }
 }
 
 }  // namespace

@@ -202,6 +202,103 @@ TEST(FamilyLayers, LingHasAttentionInTheLastLayerOfEachGroup) {
       HasSubstr("layer_group_size: must divide the number of layers 3"));
 }
 
+TEST(FamilyLayers, LagunaListsItsHeadsAndSaysTheFormOfItsGates) {
+  const std::string config =
+      With(kMixture, R"({"model_type": "laguna", "num_hidden_layers": 2, "head_dim": 16,
+                         "shared_expert_intermediate_size": 8, "gating": true,
+                         "num_attention_heads_per_layer": [4, 6],
+                         "mlp_layer_types": ["dense", "sparse"]})");
+  // Queries, output and gates of the heads of a layer; keys and values; norms of queries and keys.
+  const auto attention = [](int64_t heads) {
+    return 2 * kHidden * heads * 16 + kHidden * heads + 2 * kHidden * 32 + 2 * 16;
+  };
+  const int64_t experts = 8 * 3 * kHidden * 16 + 8 * kHidden + 8 + 3 * kHidden * 8;
+  EXPECT_EQ(ParametersOf(config),
+            attention(4) + attention(6) + 2 * kNorms + kDensePart + experts + kBothEnds);
+  // Without a list the first layer is dense.
+  EXPECT_EQ(ParametersOf(With(config.c_str(), R"({"mlp_layer_types": null})")),
+            ParametersOf(config));
+  const std::string even =
+      With(config.c_str(), R"({"num_attention_heads_per_layer": null, "gating": "per-head"})");
+  EXPECT_EQ(ParametersOf(even), 2 * attention(4) + 2 * kNorms + kDensePart + experts + kBothEnds);
+  EXPECT_EQ(ParametersOf(With(even.c_str(), R"({"gating": "per-element"})")),
+            ParametersOf(even) + 2 * kHidden * 4 * 15);
+  const struct {
+    const char* change;
+    const char* error;
+  } cases[] = {
+      {R"({"gating": "other"})", "gating: must be `per-head` or `per-element`"},
+      {R"({"gating": "per-element"})",
+       "num_attention_heads_per_layer: must be num_attention_heads"},
+      {R"({"num_attention_heads_per_layer": [4]})",
+       "num_attention_heads_per_layer: must have an entry for each of the 2 layers"},
+      {R"({"num_attention_heads_per_layer": [4, 5]})",
+       "num_attention_heads_per_layer: must be multiples of the key-value heads, 2"},
+  };
+  for (const auto& test : cases) {
+    EXPECT_THAT(ImportConfigText(With(config.c_str(), test.change)).status().ToString(),
+                HasSubstr(test.error));
+  }
+}
+
+TEST(FamilyLayers, FieldsSayThatNormsStandBehindBothPartsToo) {
+  const std::string config =
+      With(kGated, R"({"model_type": "hyperclovax", "attention_multiplier": 0.1})");
+  EXPECT_EQ(ParametersOf(config), ParametersOf(kGated) + 3 * kNorms);
+  EXPECT_EQ(ParametersOf(With(config.c_str(), R"({"use_post_norm": false})")),
+            ParametersOf(kGated));
+  EXPECT_EQ(ParametersOf(With(kGated, R"({"use_post_norm": true})")), ParametersOf(config));
+}
+
+// LFM3: convolutions, windows, a gate of each head, and two norms more than LFM2 has.
+TEST(FamilyLayers, LiquidsThirdHasGatesAndFurtherNorms) {
+  const std::string config =
+      With(kGated, R"({"model_type": "lfm3", "conv_L_cache": 7, "conv_bias": false,
+                       "sliding_window": 16, "use_sandwich_norm": true, "head_dim": 16,
+                       "use_attention_gate": true, "norm_eps": 1e-05,
+                       "layer_types": ["conv", "full_attention", "sliding_attention"]})");
+  const int64_t convolution = 4 * kHidden * kHidden + 7 * kHidden;
+  const int64_t attention = kAttention + 2 * 16 + kHidden * 4;
+  EXPECT_EQ(ParametersOf(config),
+            convolution + 2 * attention + 3 * (2 * kNorms + kDensePart) + 100 * kHidden + kHidden);
+  EXPECT_EQ(ParametersOf(With(config.c_str(), R"({"use_attention_gate": false,
+                                                  "use_sandwich_norm": false})")),
+            ParametersOf(config) - 2 * kHidden * 4 - 3 * kNorms);
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_EQ(LayersOf(import.model), "o.w");
+  // Without a list the class has attention over all tokens in the third of each four layers.
+  ASSERT_OK_AND_ASSIGN(
+      const HuggingFaceImport silent,
+      ImportConfigText(With(config.c_str(), R"({"layer_types": null, "num_hidden_layers": 7})")));
+  EXPECT_EQ(LayersOf(silent.model), "oo.owo.");
+}
+
+TEST(FamilyLayers, GemmaMayHaveNoVectorsForEachLayer) {
+  const std::string config =
+      With(kGated, R"({"model_type": "gemma4_unified_text", "head_dim": 16, "sliding_window": 16,
+                       "layer_types": ["sliding_attention", "sliding_attention",
+                                       "full_attention"],
+                       "per_layer_config": {"02": {"head_dim": 32}}})");
+  const int64_t wide = 2 * kHidden * 128 + 2 * kHidden * 64 + 2 * 32;
+  EXPECT_EQ(ParametersOf(config), 2 * (kAttention + 2 * 16) + wide + 3 * (2 * kNorms + kDensePart) +
+                                      100 * kHidden + kHidden);
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(config));
+  EXPECT_EQ(LayersOf(import.model), "ww.");
+}
+
+// A.X K2: queries and a gate as wide as the values come of twice the narrow vector; norms before
+// attention, and before experts, have a gate behind two narrow matrices.
+TEST(FamilyLayers, NormsMayHaveGatesBehindNarrowMatrices) {
+  const std::string config = With(kLatent, R"({"model_type": "axk2", "gated_norm_rank": 5})");
+  const std::string plain = With(kLatent, R"({"model_type": "deepseek_v3"})");
+  const int64_t queries = 2 * 24 * 4 * (16 + 8) - 24 * 4 * 16;
+  EXPECT_EQ(ParametersOf(config),
+            ParametersOf(plain) + 3 * (queries + 2 * kHidden * 5) + 2 * 2 * kHidden * 5);
+  EXPECT_THAT(
+      ImportConfigText(With(config.c_str(), R"({"q_lora_rank": null})")).status().ToString(),
+      HasSubstr("q_lora_rank: is required"));
+}
+
 // Ling 2.5: the same fields without those of decays of each channel. Linear attention has queries,
 // keys, values, a gate and an output, all as wide as the heads, a norm, and norms of queries and
 // keys; latent attention has no gate, and the layers behind the last whole group have it too.

@@ -5,12 +5,11 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "clients/import/shell_text.h"
+#include "tests/clients/import/launch_script_cases.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -19,18 +18,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-absl::StatusOr<LaunchCommand> ReadScript(const std::string& text) {
-  return ReadLaunchScript({"run.sh", text}, "--size");
-}
-
-// Returns the arguments of a script whose command has `--size 1` in front of `words`.
-std::string Arguments(const std::string& before, const std::string& words) {
-  const auto command = ReadScript(absl::StrCat(before, "\npython train.py --size 1 ", words, "\n"));
-  if (!command.ok()) return std::string(command.status().message());
-  std::vector<std::string> arguments(command->arguments.begin() + 2, command->arguments.end());
-  return absl::StrJoin(arguments, "|");
-}
 
 TEST(ReadLaunchScript, ReadsTheFormOfMegatronsExamples) {
   ASSERT_OK_AND_ASSIGN(const LaunchCommand command, ReadScript(R"(#!/bin/bash
@@ -211,7 +198,11 @@ TEST(ReadLaunchScript, ComputesElementsLengthsAndNamesBehindNames) {
 
 TEST(ReadLaunchScript, FollowsSetAndForgetsWhatItDoesNotCompute) {
   EXPECT_EQ(Arguments("set -- 4 8", "--a $1 --b $2 --c ${1:-9}"), "--a|4|--b|8|--c|4");
-  EXPECT_EQ(Arguments("set -- 4 8\nshift", "--a $1"), "--a|$1");
+  EXPECT_EQ(Arguments("set -- 4 8\nshift", "--a $1 --b ${2:-3}"), "--a|8|--b|3");
+  EXPECT_EQ(Arguments("set -- 4 8 9\nshift 2", "\"$@\""), "9");
+  EXPECT_EQ(Arguments("set -- 4 8\nshift 3", "--a $1"), "--a|4");
+  EXPECT_EQ(Arguments("set -- 4 8\nif ls; then shift; fi", "--a $1"), "--a|$1");
+  EXPECT_EQ(Arguments("set -- 4 8\nshift $N", "--a $1"), "--a|$1");
   EXPECT_EQ(Arguments("set -- $(date)", "--a $1"), "--a|$1");
   EXPECT_EQ(Arguments("if [ -f x ]; then set -- 4; fi", "--a $1"), "--a|$1");
   EXPECT_EQ(Arguments("set -e -x", "--a $1"), "--a|$1");
@@ -253,19 +244,19 @@ TEST(ReadLaunchScript, ForgetsAnArrayOfWhichAnElementIsSet) {
   EXPECT_EQ(Arguments("A=2\nunset -f A", "--a $A"), "--a|$A");
 }
 
-TEST(ReadLaunchScript, KnowsNoPositionsOfFunctionsAndInnerLines) {
+TEST(ReadLaunchScript, KnowsThePositionsOfFunctionsButNotOfInnerLines) {
   for (const char* const head : {"f() {", "function f {", "function f() {", "f()\n{", "f() ("}) {
     const std::string end = absl::EndsWith(head, "(") ? ")" : "}";
     const auto command = ReadScript(
         absl::StrCat("set -- 4 8\n", head, "\n python a.py --size $1 --b ${2:-3} --c ${3:-5}\n",
                      end, "\nf 9\n"));
     ASSERT_OK(command.status()) << head;
-    EXPECT_THAT(command->arguments, ElementsAre("--size", "$1", "--b", "${2:-3}", "--c", "${3:-5}"))
-        << head;
-    EXPECT_EQ(Arguments(absl::StrCat("set -- 4\n", head, "\n shift\n set -- 7\n", end), "--a $1"),
+    EXPECT_THAT(command->arguments, ElementsAre("--size", "9", "--b", "3", "--c", "5")) << head;
+    EXPECT_EQ(Arguments(absl::StrCat("set -- 4\n", head, "\n shift\n set -- 7\n", end, "\nf 1"),
+                        "--a $1"),
               "--a|4");
   }
-  EXPECT_EQ(Arguments("function f {\n B=2\n}\nB=1\nfunction g {\n B=2\n}", "--a $B"), "--a|$B");
+  EXPECT_EQ(Arguments("function f {\n B=2\n}\nB=1\nfunction g {\n B=2\n}", "--a $B"), "--a|1");
   EXPECT_EQ(Arguments("f() {\n x\n}", "--a ${1:-3}"), "--a|3");
   ASSERT_OK_AND_ASSIGN(const LaunchCommand command,
                        ReadScript("set -- 4\nbash -c 'python x.py --size $1' _ 8"));
@@ -276,7 +267,7 @@ TEST(ReadLaunchScript, FollowsAllFormsOfSet) {
   const std::string ten = "set -- 1 2 3 4 5 6 7 8 9 16";
   EXPECT_EQ(Arguments(ten, "--a ${10:-2} --b $10 --c ${11:-3}"), "--a|16|--b|10|--c|3");
   EXPECT_EQ(Arguments(ten + "\nset -- 1", "--a ${10:-2}"), "--a|2");
-  EXPECT_EQ(Arguments(ten + "\nshift", "--a ${10:-2}"), "--a|${10:-2}");
+  EXPECT_EQ(Arguments(ten + "\nshift", "--a ${10:-2} --b $9"), "--a|2|--b|16");
   for (const char* const setter : {"set 8", "set -e -- 8", "set -ex -- 8", "set -ex 8", "set - 8",
                                    "set -o pipefail 8", "set -euo pipefail -- 8", "set +x 8"}) {
     EXPECT_EQ(Arguments(absl::StrCat("set -- 4\n", setter), "--a $1"), "--a|8") << setter;
@@ -284,8 +275,8 @@ TEST(ReadLaunchScript, FollowsAllFormsOfSet) {
   for (const char* const other : {"set", "set -e", "set -o pipefail", "set -", "set +x"}) {
     EXPECT_EQ(Arguments(absl::StrCat("set -- 4\n", other), "--a $1"), "--a|4") << other;
   }
-  for (const char* const unknown : {"eval set -- 8", "eval set -- \"$X\"", "eval \"set -- 8\"",
-                                    "set $X", "set \"-e\" 8", "set -- $(date)"}) {
+  for (const char* const unknown :
+       {"eval set -- \"$X\"", "eval \"set -- $X\"", "set $X", "set \"-e\" 8", "set -- $(date)"}) {
     EXPECT_EQ(Arguments(absl::StrCat("set -- 4\n", unknown), "--a ${1:-2}"), "--a|${1:-2}")
         << unknown;
   }

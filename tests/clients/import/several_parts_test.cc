@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tests/clients/import/hugging_face_cases.h"
 #include "tests/support/status_matchers.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(FindLanguagePart, FollowsPartsOfParts) {
   const std::string config =
@@ -83,6 +85,19 @@ TEST(FindLanguagePart, WhatTheLanguageModelLeavesOutIsItsFamilysDefault) {
   EXPECT_THAT(
       ImportConfigText(R"({"model_type": "llama", "vocab_size": 32064})").status().ToString(),
       HasSubstr("config.json: num_hidden_layers: is required"));
+}
+
+TEST(SeveralParts, ADifferentTyingOfTheWholeIsNoted) {
+  const auto notes_of = [](const char* whole) {
+    const std::string text = With(kGated, R"({"tie_word_embeddings": false})");
+    const auto import = ImportConfigText(
+        absl::StrCat(R"({"model_type": "mistral3", "text_config": )", text, whole, "}"));
+    return import.ok() ? absl::StrJoin(import->notes, "\n") : import.status().ToString();
+  };
+  EXPECT_THAT(notes_of(R"(, "tie_word_embeddings": true)"),
+              HasSubstr("tie_word_embeddings of the whole model is not that of "
+                        "text_config.tie_word_embeddings, which is taken"));
+  EXPECT_THAT(notes_of(R"(, "tie_word_embeddings": false)"), Not(HasSubstr("of the whole model")));
 }
 
 }  // namespace
