@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/service/listen/connection_gate.h"
@@ -279,15 +280,15 @@ absl::StatusOr<std::unique_ptr<ReportService>> ReportService::Start(const std::s
     return FieldError(Reason::kSpecInvalid, "--socket",
                       absl::StrCat("must be a path of 1 to ", kLongestPath, " bytes"));
   }
-  const auto refused = [&socket_path] {
+  const auto refused = [&socket_path](absl::string_view why) {
     return absl::UnavailableError(
-        absl::StrCat("cannot make the socket ", socket_path,
-                     "; name another with --socket, in a folder that this user may "
-                     "write to"));
+        absl::StrCat("cannot make the socket ", socket_path, " (", why,
+                     "); name another with --socket, in a folder that this user may write to"));
   };
   absl::StatusOr<ListeningSockets> sockets = Listen(absl::StrCat("unix:", socket_path));
+  if (!sockets.ok()) return refused(sockets.status().message());
   // The trainer may run as another user of the pod's group.
-  if (!sockets.ok() || ::chmod(socket_path.c_str(), 0660) != 0) return refused();
+  if (::chmod(socket_path.c_str(), 0660) != 0) return refused("its mode cannot be set");
   auto made = std::make_unique<Server>();
   made->gate = std::make_unique<ConnectionGate>(*std::move(sockets), Connections());
   made->service = std::make_unique<Service>(journal, std::move(observer));
@@ -306,7 +307,7 @@ absl::StatusOr<std::unique_ptr<ReportService>> ReportService::Start(const std::s
       grpc::InsecureServerCredentials());
   builder.RegisterService(made->service.get());
   made->server = builder.BuildAndStart();
-  if (made->server == nullptr) return refused();
+  if (made->server == nullptr) return refused("gRPC cannot start a server; its log says why");
   // The name that clients watch before they call any service (clients/cpp/channel.cc).
   made->server->GetHealthCheckService()->SetServingStatus("parplan.v1.PlanService", true);
   made->gate->Start(

@@ -26,8 +26,8 @@ namespace parplan::sidecar {
 // message that names another execution than an earlier one of its stream (it may name none), as
 // codes and messages without an `ErrorDetail`. Windows before a refused message are kept if the
 // journal takes them. A window that is sent again is stored again. A `ConnectionGate` accepts 64
-// connections; one without a call for 10 s is closed, and a stream that says nothing for 10 s is
-// cancelled, after the windows that came are kept.
+// connections, and none beyond them while they have calls; one without a call for 10 s is closed. A
+// stream that says nothing for 10 s is cancelled; the windows that came on it are kept.
 class ReportService {
  public:
   // Called with windows that were stored, at least one and at most 256, and with the name of their
@@ -39,8 +39,8 @@ class ReportService {
       std::function<void(const std::string& name, absl::Span<const v1::MeasuredWindow>)>;
 
   // Starts the service. `journal` must outlive it. The path is that of a file, without `unix:`; a
-  // socket that lies there is replaced, and the owner and the group of the new one may report
-  // (mode 0660).
+  // socket that lies there is replaced unless a process listens on it, and the owner and the group
+  // of the new one may report (mode 0660). Its file stays behind.
   // INVALID_ARGUMENT (SPEC_INVALID) for a path that is empty or too long for a socket (more than
   // 107 bytes), UNAVAILABLE without a reason if the socket can't be made.
   static absl::StatusOr<std::unique_ptr<ReportService>> Start(const std::string& socket_path,

@@ -35,7 +35,7 @@
 
 namespace parplan {
 
-struct ProblemNeeds;  // in cost_model_create.cc
+struct ProblemNeeds;  // problem_needs.h
 
 // The costs of stages whose ranks all belong to one node group. Made by `CostModel::Create` and
 // part of the `CostModel`. Immutable; any thread may read it.

@@ -25,8 +25,8 @@
 
 namespace parplan {
 
-// The part of a configuration that is about callers; `AccessRulesOf` (server/main/settings.h) makes
-// it.
+// The part of a configuration that is about callers; `AccessRulesOf` (server/main/settings_rules.h)
+// makes it.
 struct AccessRules {
   Policy policy = Policy::AllowAll();
   // The names of a certificate without a SPIFFE id that count, the preferred first.

@@ -1,6 +1,6 @@
 // Verifies tokens of Kubernetes service accounts: JSON Web Tokens (RFC 7519) that the kubelet
-// projects into a pod for an audience. `AccessRulesOf` (server/main/settings.h) makes one, and
-// `Authorizer` asks it.
+// projects into a pod for an audience. `AccessRulesOf` (server/main/settings_rules.h) makes one,
+// and `Authorizer` asks it.
 //
 //   const TokenVerifier verifier({.issuer = issuer, .audience = "parplan"}, std::move(key_set));
 //   PARPLAN_ASSIGN_OR_RETURN(const VerifiedToken verified, verifier.Verify(token, absl::Now()));

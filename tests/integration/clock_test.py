@@ -96,7 +96,7 @@ class ClockTest(unittest.TestCase):
             closed = wait_for("the end of the execution", lambda: [
                 one for one in server.call(sidecar_case.EXECUTIONS, "ListExecutions",
                                            {"parent": self.plan.name}).executions
-                if one.state == 2], 60)
+                if one.state == 2])
             self.assertEqual([one.window_count for one in closed], [len(VERDICTS) + 1])
             self.assertEqual(sidecar.end(), OK, sidecar.log())
 

@@ -27,18 +27,16 @@ class TwoAnswers(PlanctlTest):
         if FLAGS.server_binary is None or not pathlib.Path(FLAGS.server_binary).is_file():
             raise unittest.SkipTest("no parplan-server is built: --server-binary is no file")
         import parplan_process
-        cls.server_folder = tempfile.TemporaryDirectory()
-        cls.server = parplan_process.Server(FLAGS.server_binary, cls.server_folder.name).start()
-        cls.env = {"PARPLAN_SERVER": cls.server.address}
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        server = parplan_process.Server(FLAGS.server_binary, folder.name)
+        # Also where the start or the upload fails.
+        cls.addClassCleanup(server.__exit__)
+        server.start()
+        cls.env = {"PARPLAN_SERVER": server.address}
         done = planctl("profile", "upload", FLAGS.examples / "llama2-7b-a100-2-nodes.profile.json",
                        "--cluster", CLUSTER, "--node", "node-0", env=cls.env)
         assert done.returncode == OK, done.stderr
-
-    @classmethod
-    def tearDownClass(cls):
-        if hasattr(cls, "server"):
-            cls.server.__exit__()
-            cls.server_folder.cleanup()
 
     def both(self, command, *flags, code=OK, **changed):
         """The answer of the server; that of this process must be the same. What differs by its

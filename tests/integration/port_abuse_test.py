@@ -9,6 +9,7 @@ After every attack all ports of the program, and what it is there for, must answ
 its memory must be bounded, and its descriptors must come back. With `--long`, as `./parplan-dev
 abuse-test` runs it, the attacks have larger numbers.
 """
+import http.client
 import os
 import pathlib
 import random
@@ -31,7 +32,7 @@ import agent_process
 import http2_client as http2
 import parplan_process as parplan
 import sidecar_case
-from abuse_lab import CAPABILITIES, MEBI, say
+from abuse_lab import MEBI, say
 
 PROGRAMS = {}
 HEALTH = "/grpc.health.v1.Health/Check"
@@ -104,7 +105,7 @@ class HttpPort:
             with opener.open(f"http://127.0.0.1:{self.target}/metrics", timeout=seconds) as page:
                 text = page.read().decode()
                 return page.status if "process_resident_memory_bytes" in text else text
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             return error
 
     def first_words(self):
@@ -263,7 +264,7 @@ class PortAttacks:
             if not port.speaks_http2 or not isinstance(port.target, int):
                 return
             block = http2.headers(port.method)
-            connection = http2.Connection(port.target, 2)
+            connection = http2.Connection(port.target, 20)
             connection.begin()
             try:
                 for number in range(0, 20 * self.reset_count, 100):

@@ -55,11 +55,12 @@ absl::StatusOr<FileDescriptor> ListenOn(absl::string_view address, int family,
   return descriptor;
 }
 
-// Removes a Unix socket that refuses connections: its server is gone.
+// Removes a Unix socket that refuses connections: its server is gone. Does not wait for one whose
+// queue is full.
 void RemoveDeadSocket(const sockaddr_un& where) {
   struct stat found = {};
   if (lstat(where.sun_path, &found) != 0 || !S_ISSOCK(found.st_mode)) return;
-  const FileDescriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const FileDescriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&where), sizeof where) != 0 &&
       errno == ECONNREFUSED) {
     unlink(where.sun_path);

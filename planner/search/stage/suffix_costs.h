@@ -1,5 +1,5 @@
 // Lower bounds of the cost of the layers after a run of a stage, by the layout the run ends with.
-// `ToTicks` and `CasesOf` (front_case.h) call them.
+// `ToTicks` (tick_stage.h) and `CasesOf` (front_case.h) call them.
 //
 // Words (docs/glossary.md): a cut is a linear inequality on the times of a stage that every wanted
 // plan satisfies; half a resharding is the part that one of the two passes takes; options have one

@@ -36,6 +36,7 @@ constexpr double kHopeOfFew = 1.1;
 constexpr int64_t kStatesOfLook = 64;
 // Virtual stages from which a simulated plan counts as two, three and so on.
 constexpr int64_t kStagesOfLook = 64;
+
 // Simulates plans of listed leaves and improves the best.
 class UnevenLeaves {
  public:
