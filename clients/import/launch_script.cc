@@ -11,6 +11,26 @@
 #include "clients/import/script_reader.h"
 
 namespace parplan {
+namespace {
+
+// Returns whether the options behind `declare`, which is the word at `place`, have a `g`.
+bool HasGlobalOption(const std::vector<ShellWord>& words, size_t place) {
+  for (size_t i = place + 1; i < words.size(); ++i) {
+    const std::string plain = PlainText(words[i]).value_or("");
+    if (!absl::StartsWith(plain, "-") && !absl::StartsWith(plain, "+")) return false;
+    if (absl::StartsWith(plain, "-") && absl::StrContains(plain, 'g')) return true;
+  }
+  return false;
+}
+
+// Returns whether a command of the shell of this name changes what later commands read.
+bool ChangesShell(absl::string_view name) {
+  return SetsNames(name) || IsDeclaration(name) || name == "eval" || name == "set" ||
+         name == "shift" || name == "return" || name == "break" || name == "continue" ||
+         name == "source" || name == ".";
+}
+
+}  // namespace
 
 absl::StatusOr<LaunchCommand> ScriptReader::Read() {
   std::optional<std::vector<ShellCommand>> commands = SplitShellText(file_.text);
@@ -85,18 +105,17 @@ absl::StatusOr<ScriptReader::Leading> ScriptReader::ReadLeading(
       if (leading.is_whole) return leading;
       continue;
     }
+    // A function may have the name of a command of the shell.
+    if (IsDeclaration(*text) && functions_.count(*text) > 0) break;
     if (!ReadKeyword(*text, run)) break;
     if (word.is_apart) OpenApart();
     const bool is_closer = *text == "fi" || *text == "done" || *text == "esac" || *text == "}";
     leading.has_closer = leading.has_closer || is_closer;
     leading.is_declaration = leading.is_declaration || IsDeclaration(*text);
     // In a function these make local variables unless `-g` stands behind them.
-    const bool is_global = std::any_of(words.begin(), words.end(), [](const ShellWord& option) {
-      const std::string plain = PlainText(option).value_or("");
-      return absl::StartsWith(plain, "-") && absl::StrContains(plain, 'g');
-    });
-    leading.is_local = leading.is_local || *text == "local" ||
-                       ((*text == "declare" || *text == "typeset") && !is_global);
+    leading.is_local =
+        leading.is_local || *text == "local" ||
+        ((*text == "declare" || *text == "typeset") && !HasGlobalOption(words, leading.end));
     if (*text == "case") {
       ReadCase(words, leading.end, run);
       if (word.is_apart) OpenApart();
@@ -122,12 +141,13 @@ absl::Status ScriptReader::ReadCommand(const std::vector<ShellCommand>& commands
   const ShellCommand& command = commands[place];
   ShellRun run = conditions_.RunOf(command.joint);
   if (ReadSign(command, run)) return absl::OkStatus();
-  PARPLAN_ASSIGN_OR_RETURN(const Leading leading, ReadLeading(commands, place, run));
+  PARPLAN_ASSIGN_OR_RETURN(Leading leading, ReadLeading(commands, place, run));
   if (leading.is_whole) return absl::OkStatus();
-  const std::vector<ShellWord> rest(
-      command.words.begin() + static_cast<std::ptrdiff_t>(leading.end), command.words.end());
+  std::vector<ShellWord> rest(command.words.begin() + static_cast<std::ptrdiff_t>(leading.end),
+                              command.words.end());
+  const bool is_bare = !conditions_.in_test() && ReadName(rest);
   const std::string first = rest.empty() ? "" : PlainText(rest[0]).value_or("");
-  const bool is_call = functions_.count(first) > 0 && !conditions_.in_test();
+  const bool is_call = !is_bare && functions_.count(first) > 0 && !conditions_.in_test();
   const bool is_apart = command.precedes_pipe || command.follows_pipe;
   // A part of a pipeline sets nothing behind it; a function has a scope.
   const ShellRun setting = is_apart ? Within(Here(run), ShellRun::kMaybe) : Here(run);
@@ -135,6 +155,9 @@ absl::Status ScriptReader::ReadCommand(const std::vector<ShellCommand>& commands
   const bool are_for_program = !rest.empty() && !leading.is_declaration;
   // A program in front of `&& return` may fail, though it is expected to succeed elsewhere.
   const bool is_sure = command.joint == ShellJoint::kAfter || conditions_.last().has_value();
+  if (leading.is_declaration) {
+    PARPLAN_RETURN_IF_ERROR(ExpandDeclared(leading.is_local, setting, leading.assignments));
+  }
   if (leading.is_local) SaveLocals(leading.assignments, rest, setting);
   if (!are_for_program) {
     PARPLAN_RETURN_IF_ERROR(setters_.AssignAll(leading.assignments, setting));
@@ -149,11 +172,24 @@ absl::Status ScriptReader::ReadCommand(const std::vector<ShellCommand>& commands
                            });
       });
   if (rest.empty() && (leading.has_closer || runs_inside)) conditions_.ForgetLast();
+  const bool is_asked =
+      is_call && place + 1 < commands.size() && commands[place + 1].joint == ShellJoint::kAnd;
+  std::set<std::string> seen;
+  if (is_asked && MayFail(first, seen)) conditions_.ForgetSuccess();
   const ShellRun here = Here(run);
   if (here == ShellRun::kNo) return absl::OkStatus();
   const ShellRun leaving = is_sure ? here : Within(here, ShellRun::kMaybe);
-  if (first == "return") branches_.Return(leaving);
-  if (first == "break" || first == "continue") branches_.EndLoop(leaving, rest.size() > 1);
+  if (first == "return" && !is_call) branches_.Return(leaving);
+  if ((first == "break" || first == "continue") && !is_call) {
+    branches_.EndLoop(leaving, rest.size() > 1);
+  }
+  if (IsDeclaration(first) && !is_call) {
+    // Behind `command`, or in quotation marks: what it makes local or sets is not followed.
+    const std::vector<ShellWord> declared(rest.begin() + 1, rest.end());
+    SaveLocals({}, declared, Within(setting, ShellRun::kMaybe));
+    PARPLAN_RETURN_IF_ERROR(
+        setters_.ReadDeclaration(declared, true, Within(setting, ShellRun::kMaybe)));
+  }
   if (leading.is_declaration) {
     PARPLAN_RETURN_IF_ERROR(
         setters_.ReadDeclaration(rest, leading.is_local && !frames_.empty(), setting));
@@ -170,6 +206,7 @@ absl::Status ScriptReader::ReadCommand(const std::vector<ShellCommand>& commands
     return ReadEvaluated({rest.begin() + 1, rest.end()}, setting, inner_lines);
   }
   setters_.ReadBuiltin(rest, setting);
+  if (first == "unset") ReadUnset(rest);
   PARPLAN_RETURN_IF_ERROR(setters_.SetDefaults(rest, setting));
   std::vector<std::string> words;
   for (const ShellWord& word : rest) {
@@ -181,6 +218,59 @@ absl::Status ScriptReader::ReadCommand(const std::vector<ShellCommand>& commands
   const absl::Status status = ReadWords(words, inner_lines);
   variables_.CloseScope();
   return status;
+}
+
+bool ScriptReader::ReadName(std::vector<ShellWord>& words) {
+  if (words.empty()) return false;
+  if (!PlainText(words[0]).has_value()) {
+    const auto known = KnownArguments({words[0]}, 0, variables_);
+    if (!known.has_value() || known->empty()) return false;
+    const std::string& name = known->front();
+    // These are signs and keywords, which a word in quotation marks is not.
+    if (name == "((" || name == "[[") return false;
+    const bool is_followed = functions_.count(name) > 0 || ChangesShell(name);
+    if (!is_followed && name != "command" && name != "builtin") return false;
+    std::vector<ShellWord> read;
+    for (const std::string& word : *known) {
+      ShellWord made;
+      made.pieces = {{word, false, !read.empty()}};
+      read.push_back(std::move(made));
+    }
+    words.erase(words.begin());
+    words.insert(words.begin(), read.begin(), read.end());
+  }
+  bool is_bare = false;
+  while (words.size() > 1) {
+    const std::optional<std::string> first = PlainText(words[0]);
+    if ((first != "command" && first != "builtin") || functions_.count(*first) > 0) break;
+    is_bare = true;
+    const std::string next = PlainText(words[1]).value_or("");
+    if (!ChangesShell(next) && next != "command" && next != "builtin") break;
+    words.erase(words.begin());
+  }
+  return is_bare;
+}
+
+void ScriptReader::ReadUnset(const std::vector<ShellWord>& words) {
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::optional<std::string> name = PlainText(words[i]);
+    if (!name.has_value()) {
+      steps_left_ -= std::min(steps_left_, functions_.size() / 8);
+      for (auto& [known, function] : functions_) function.is_certain = false;
+      return;
+    }
+    if (const auto function = functions_.find(*name); function != functions_.end()) {
+      function->second.is_certain = false;
+    }
+    if (frames_.empty() || frames_.back().count(*name) > 0) continue;
+    // That of a caller: the one around it shows again.
+    for (auto& frame : frames_) {
+      const auto local = frame.find(*name);
+      if (local == frame.end()) continue;
+      local->second = std::nullopt;
+      variables_.Forget(*name);
+    }
+  }
 }
 
 bool ScriptReader::ReadSign(const ShellCommand& command, ShellRun run) {

@@ -71,7 +71,7 @@ absl::Status ScriptReader::ReadCommands(const std::vector<ShellCommand>& command
       ++i;
       continue;
     }
-    PARPLAN_RETURN_IF_ERROR(CountSteps(function->body.size()));
+    PARPLAN_RETURN_IF_ERROR(CountBody(function->body));
     if (!function->prefix.words.empty()) {
       PARPLAN_RETURN_IF_ERROR(ReadCommand({function->prefix}, 0, inner_lines));
     }
@@ -88,18 +88,28 @@ absl::Status ScriptReader::CountSteps(size_t count) {
       "has too many commands, those of functions counted for each call");
 }
 
+absl::Status ScriptReader::CountBody(const std::vector<ShellCommand>& body) {
+  size_t words = 0;
+  for (const ShellCommand& command : body) words += command.words.size();
+  return CountSteps(body.size() + words / 64);
+}
+
 void ScriptReader::Define(ShellFunction function) {
   const ShellRun run = branches_.run();
   if (run == ShellRun::kNo) return;
   Function& known = functions_[function.name];
   // Only a run knows which of two definitions in branches counts.
-  if (run == ShellRun::kMaybe) known.is_certain = false;
-  if (run == ShellRun::kYes) known.is_certain = true;
+  known.is_certain = run == ShellRun::kYes;
+  // A process of its own takes its definition with it, and another one counts again.
+  if (branches_.in_any_subshell() && !known.names.empty()) known.is_certain = false;
   known.names.push_back(NamesIn(function.body, 0, function.body.size()));
   known.body = std::move(function.body);
 }
 
 void ScriptReader::ForgetNames(const NamesInCommands& names, std::set<std::string>& seen) {
+  // Many calls of a function with many names are much work too.
+  steps_left_ -= std::min(steps_left_, 1 + (names.names.size() + names.programs.size()) / 8);
+  if (steps_left_ == 0) return;
   if (names.sets_any) variables_.ForgetAll();
   for (const std::string& name : names.names) variables_.Forget(name);
   for (const std::string& program : names.programs) {
@@ -121,7 +131,7 @@ absl::Status ScriptReader::Call(const std::vector<ShellWord>& words,
     for (const NamesInCommands& names : function.names) ForgetNames(names, seen);
     return absl::OkStatus();
   }
-  PARPLAN_RETURN_IF_ERROR(CountSteps(function.body.size()));
+  PARPLAN_RETURN_IF_ERROR(CountBody(function.body));
   // `f "$@"` hands the arguments on.
   const bool hands_on = words.size() == 2 && words[1].pieces.size() <= 2 &&
                         !words[1].pieces.empty() && words[1].pieces.back().is_variable &&
@@ -129,7 +139,9 @@ absl::Status ScriptReader::Call(const std::vector<ShellWord>& words,
   const bool is_whole = words.size() == 2 && words[1].pieces.size() == 1 &&
                         words[1].pieces[0].is_variable && words[1].pieces[0].text == "@";
   const ShellVariables::Positions positions = variables_.SavePositions();
-  if (!hands_on && !is_whole) {
+  // Outside quotation marks they are split, as far as they are known.
+  const bool is_split = (hands_on || is_whole) && !words[1].pieces.back().is_quoted;
+  if ((!hands_on && !is_whole) || (is_split && positions.are_set)) {
     std::optional<std::vector<std::string>> arguments = KnownArguments(words, 1, variables_);
     if (!arguments.has_value()) {
       // The call itself has the arguments of the program.
@@ -156,7 +168,9 @@ absl::Status ScriptReader::Call(const std::vector<ShellWord>& words,
   if (status.ok()) status = ReadCommands(body, inner_lines);
   while (branches_.depth() > depth) Close();
   for (auto& [local, saved] : frames_.back()) {
-    if (saved.has_value()) {
+    if (local == "$") {
+      variables_.ForgetAll();
+    } else if (saved.has_value()) {
       variables_.Restore(local, std::move(*saved));
     } else {
       variables_.Forget(local);
@@ -189,10 +203,47 @@ void ScriptReader::SaveLocals(const std::vector<Assignment>& assignments,
     if (!assignment.has_value()) assignment = QuotedAssignmentOf(word);
     if (assignment.has_value()) {
       save(assignment->name);
+    } else if (!PlainText(word).has_value()) {
+      frames_.back()["$"] = std::nullopt;
     } else if (const std::string name = PlainText(word).value_or("-"); name[0] != '-') {
       save(name);
     }
   }
+}
+
+absl::Status ScriptReader::ExpandDeclared(bool is_local, ShellRun run,
+                                          std::vector<Assignment>& assignments) {
+  if (run == ShellRun::kNo) return absl::OkStatus();
+  for (size_t i = 0; i < assignments.size(); ++i) {
+    Assignment& assignment = assignments[i];
+    // A new local variable has no text before it.
+    const bool is_new = is_local && !frames_.empty() && frames_.back().count(assignment.name) == 0;
+    if (is_new) assignment.appends = false;
+    if (i == 0 || assignment.value.elements.has_value()) continue;
+    ShellWord quoted = assignment.value;
+    for (ShellPiece& piece : quoted.pieces) piece.is_quoted = true;
+    std::vector<std::string> words;
+    PARPLAN_RETURN_IF_ERROR(variables_.Expand(quoted, &words));
+    assignment.value.pieces = {{absl::StrJoin(words, " "), false, true}};
+  }
+  return absl::OkStatus();
+}
+
+bool ScriptReader::MayFail(const std::string& name, std::set<std::string>& seen) {
+  static const char* const deciding[] = {"return", "false", "test", "[", "[[", "((", "!", "let"};
+  const auto found = functions_.find(name);
+  if (found == functions_.end() || !seen.insert(name).second) return false;
+  for (const NamesInCommands& names : found->second.names) {
+    steps_left_ -= std::min(steps_left_, 1 + names.programs.size() / 8);
+    if (steps_left_ == 0) return true;
+    for (const char* const one : deciding) {
+      if (names.programs.count(one) > 0) return true;
+    }
+    for (const std::string& program : names.programs) {
+      if (MayFail(program, seen)) return true;
+    }
+  }
+  return false;
 }
 
 absl::Status ScriptReader::ReadUncalled() {
@@ -207,7 +258,7 @@ absl::Status ScriptReader::ReadUncalled() {
       Function& function = functions_[name];
       function.is_called = true;
       const std::vector<ShellCommand> body = function.body;
-      PARPLAN_RETURN_IF_ERROR(CountSteps(body.size()));
+      PARPLAN_RETURN_IF_ERROR(CountBody(body));
       variables_.SetPositions(std::nullopt);
       branches_.OpenCall(ShellRun::kMaybe);
       PARPLAN_RETURN_IF_ERROR(ReadCommands(body, 0));
@@ -239,7 +290,9 @@ absl::Status ScriptReader::OpenLoop(const std::vector<ShellCommand>& commands, s
     }
   }
   const size_t end = EndOfGroup(commands, place, word);
-  PARPLAN_RETURN_IF_ERROR(CountSteps(end - place));
+  size_t word_count = 0;
+  for (size_t i = place; i < end; ++i) word_count += commands[i].words.size();
+  PARPLAN_RETURN_IF_ERROR(CountSteps(end - place + word_count / 64));
   if (here != ShellRun::kNo) {
     std::set<std::string> seen;
     const NamesInCommands names = NamesIn(commands, place, end);

@@ -56,6 +56,9 @@ class ScriptReader {
   // Limits the work for calls within calls and loops within loops.
   absl::Status CountSteps(size_t count);
 
+  // Counts the commands of a body, and its words.
+  absl::Status CountBody(const std::vector<ShellCommand>& body);
+
   void Define(ShellFunction function);
 
   // Forgets what commands may set, with what the functions that they call may.
@@ -102,6 +105,20 @@ class ScriptReader {
   absl::Status ReadCommand(const std::vector<ShellCommand>& commands, size_t place,
                            int inner_lines);
 
+  // Makes the name of a function or of a command of the shell plain where it is written otherwise,
+  // as by `"eval"`, `\eval`, `$NAME` or `command eval`. Returns whether functions of the name do
+  // not count, as behind `command`.
+  bool ReadName(std::vector<ShellWord>& words);
+
+  // Follows `unset` of functions, and of the local variables of callers.
+  void ReadUnset(const std::vector<ShellWord>& words);
+
+  // Expands the assignments of `export` and the like, all of which see what was set before it.
+  absl::Status ExpandDeclared(bool is_local, ShellRun run, std::vector<Assignment>& assignments);
+
+  // Whether the body of a function has what may make it fail without a program that fails.
+  bool MayFail(const std::string& name, std::set<std::string>& seen);
+
   // Reads the signs of subshells and of `case`, and its patterns. Returns whether it was one.
   bool ReadSign(const ShellCommand& command, ShellRun run);
 
@@ -138,7 +155,7 @@ class ScriptReader {
   ShellConditions conditions_;
   std::map<std::string, Function> functions_;
   // The local variables of the functions that are being read, innermost last, and what they are
-  // outside; nothing for one that may be local.
+  // outside; nothing for one that may be local, and the name `$` if any may be.
   std::vector<std::map<std::string, std::optional<ShellVariables::Saved>>> frames_;
   size_t steps_left_ = kMaxScriptSteps;
   // The files of `source`, and what `eval` is given that is not known.

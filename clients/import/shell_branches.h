@@ -4,6 +4,7 @@
 #ifndef PARPLAN_CLIENTS_IMPORT_SHELL_BRANCHES_H_
 #define PARPLAN_CLIENTS_IMPORT_SHELL_BRANCHES_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -63,6 +64,11 @@ class ShellBranches {
   void TryFurtherArms();
   // Whether this place is between `in` or `;;` and the `)` of an arm.
   bool in_patterns() const { return !open_.empty() && open_.back().in_patterns; }
+  // Whether any open one runs in a process of its own.
+  bool in_any_subshell() const {
+    return std::any_of(open_.begin(), open_.end(),
+                       [](const Branch& branch) { return branch.is_subshell; });
+  }
   bool in_subshell() const { return !open_.empty() && open_.back().is_subshell; }
   // The end of the innermost one. Nothing happens if none is open.
   void Close();

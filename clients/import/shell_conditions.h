@@ -27,6 +27,11 @@ class ShellConditions {
   std::optional<bool> last() const { return last_; }
   // Makes it unknown, as behind a group.
   void ForgetLast() { last_ = std::nullopt; }
+  // Says that the command before, though no test, may fail.
+  void ForgetSuccess() {
+    last_ = std::nullopt;
+    is_last_ordinary_ = false;
+  }
   // Whether a `[[` is open; signs in it are of its parts.
   bool in_test() const { return is_in_test_; }
   // Makes the value of the open test unknown, as parentheses in it do.

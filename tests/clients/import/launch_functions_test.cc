@@ -52,6 +52,35 @@ TEST(LaunchFunctions, KeepTheirLocalVariables) {
   EXPECT_EQ(Arguments("A=1\nf() { local -n R=A; R=2; }\nf", "--a $A"), "--a|$A");
 }
 
+TEST(LaunchFunctions, AreFoundHoweverTheirNamesAreWritten) {
+  for (const char* const call : {"\"f\"", "\\f", "F=f; $F", "command f; f"}) {
+    EXPECT_EQ(Arguments(absl::StrCat("A=1\nf() { A=2; }\n", call), "--a $A"), "--a|2") << call;
+  }
+  EXPECT_EQ(Arguments("A=1\nf() { A=2; }\ncommand f", "--a $A"), "--a|1");
+  for (const char* const eval : {"command eval", "builtin eval", "\\eval", "\"eval\"", "$E"}) {
+    EXPECT_EQ(Arguments(absl::StrCat("A=1\nE=eval\n", eval, " A=2"), "--a $A"), "--a|2") << eval;
+  }
+  for (const char* const word : {"command export", "\\export", "\"export\"", "$E"}) {
+    EXPECT_EQ(Arguments(absl::StrCat("A=1\nE=export\n", word, " A=2"), "--a $A"), "--a|$A") << word;
+  }
+}
+
+TEST(LaunchFunctions, MayFailOrBeTakenAway) {
+  EXPECT_EQ(Arguments("A=1\nf() { return 1; }\nf && A=3", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=1\nf() { g; }\ng() { false; }\nf && A=3", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=1\nf() { A=2; }\nunset -f f\nf", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=1\nf() { A=3; }\n(f() { A=2; })\nf", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=2\ng() { unset A; }\nf() { local A=5; g; A=6; }\nf", "--a $A"), "--a|$A");
+  EXPECT_EQ(Arguments("A=2\nB=A\nf() { local $B=5; A=6; }\nf", "--a $A"), "--a|$A");
+}
+
+TEST(LaunchFunctions, DeclareAllWordsByWhatWasSetBefore) {
+  EXPECT_EQ(Arguments("A=1\nexport A=5 B=$A", "--a $A --b $B"), "--a|5|--b|1");
+  EXPECT_EQ(Arguments("A=1\nf() { local A=5 B=$A; C=$B; }\nf", "--c $C"), "--c|1");
+  EXPECT_EQ(Arguments("A=2\nf() { local A+=5; B=$A; }\nf", "--b $B"), "--b|5");
+  EXPECT_EQ(Arguments("f() { g $@; }\ng() { A=$2; }\nf \"3 4\" 5", "--a $A"), "--a|4");
+}
+
 TEST(LaunchFunctions, EndWhereTheyReturn) {
   EXPECT_EQ(Arguments("A=1\nf() { return; A=2; }\nf", "--a $A"), "--a|1");
   EXPECT_EQ(Arguments("A=1\nf() { if true; then return 0; fi; A=2; }\nf", "--a $A"), "--a|1");

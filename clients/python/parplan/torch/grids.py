@@ -5,6 +5,9 @@ job's own group: DTensor remembers meshes, and by them the names of groups, afte
 gone, so that a mesh that is made anew over the same ranks would be taken for one whose groups no
 longer exist. A later plan therefore uses the groups of earlier plans with the same ranks and purpose
 again, and a process that applies many plans has no more groups than there are ways to spread layers.
+Runs that are in use at the same time therefore share groups, and every rank has to take turns in them
+in the same order; behind a step that failed on some ranks, messages may be left in a group, and the
+job has to begin again.
 """
 
 from __future__ import annotations
