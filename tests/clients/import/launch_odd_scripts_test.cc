@@ -134,7 +134,7 @@ python train.py "${ARGS[@]}"
   for (size_t size = 0; size < script.size(); ++size) {
     const auto cut = ReadScript(script.substr(0, size));
     if (!cut.ok()) {
-      EXPECT_THAT(cut.status().message(), StartsWith("run.sh: "));
+      EXPECT_THAT(std::string(cut.status().message()), StartsWith("run.sh: "));
     }
     const std::string arguments = Arguments(script.substr(0, size), "--a $A");
     if (!absl::StrContains(arguments, "run.sh: ")) {
