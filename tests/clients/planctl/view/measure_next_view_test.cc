@@ -1,5 +1,5 @@
 // Checks how `planctl explain --measure-next` is printed, of measurements written here and of those
-// found for a plan from data sheets.
+// found for the plan of the examples.
 
 #include "clients/planctl/view/measure_next_view.h"
 
@@ -12,8 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "clients/planctl/offline/offline_planner.h"
+#include "tests/clients/planctl/commands/planctl_test_files.h"
 #include "tests/clients/planctl/view/expect_tidy.h"
-#include "tests/support/estimated_problem.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan::planctl {
@@ -159,16 +160,10 @@ TEST(MeasureNextView, EveryTargetHasACommandThatFits) {
 }
 
 TEST(MeasureNextView, ShowsEachMeasurementThatWasFoundForAPlan) {
-  EstimatedOptions options;
-  options.device_count = 16;
-  options.decoder_count = 4;
-  const PlanningProblem problem = EstimatedProblem(options);
-  UniformPlan uniform;
-  uniform.pipeline_parallel_degree = 2;
-  uniform.micro_batch_count = 4;
-  uniform.strategy.tensor_parallel_degree = 2;
-  uniform.strategy.data_parallel_degree = 4;
-  const Plan plan = PlanOf(problem, uniform);
+  ASSERT_OK_AND_ASSIGN(const PlanningProblem problem,
+                       OfflineProblem(ExampleSpec(), ExampleProfiles()));
+  ASSERT_OK_AND_ASSIGN(const PlanView view, PlanOffline(ExampleSpec(), ExampleProfiles()));
+  const Plan& plan = view.plan;
   ASSERT_OK_AND_ASSIGN(const MeasureNext next, FindMeasureNext({problem, plan}, nullptr));
   ASSERT_FALSE(next.steps.empty());
   const std::string text = MeasureNextText(next, false);
