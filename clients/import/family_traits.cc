@@ -176,7 +176,7 @@ constexpr FamilyTraits kFamilies[] = {
      .head_size = 256,
      .vocabulary_size = 262144,
      .windowed_layers = WindowedLayers::kAllButEverySixth},
-    // Gemma 4 without vectors for each layer.
+    // This one differs from Gemma 4 in that its layers have no vectors of their own.
     {.model_type = "gemma4_unified_text",
      .is_tied = true,
      .norm_vector_count = 4,

@@ -123,13 +123,15 @@ class TwoAnswers(PlanctlTest):
         self.assertIn("robust: of ", json.dumps(answer))
 
     def test_refusals(self):
-        for flags in (["--money", "--steps", 10],  # no price
-                      ["--money", "--price", 2],  # no length
-                      ["--money", "--price", 2, "--steps", 10, "--energy"],  # no power is known
-                      ["--money", "--price", "H100=2", "--steps", 10]):  # of a device nobody offers
-            error = self.both("shape", *flags, code=BAD_INPUT)["error"]
-            self.assertEqual(error["reason"], "SPEC_INVALID")
-            self.assertTrue(error["metadata"]["field"].startswith("money"), error)
+        for why, flags in (("there is no price", ["--steps", 10]),
+                           ("there is no length of the run", ["--price", 2]),
+                           ("no power is known", ["--price", 2, "--steps", 10, "--energy"]),
+                           ("the cluster has no such device",
+                            ["--price", "H100=2", "--steps", 10])):
+            with self.subTest(why):
+                error = self.both("shape", "--money", *flags, code=BAD_INPUT)["error"]
+                self.assertEqual(error["reason"], "SPEC_INVALID")
+                self.assertTrue(error["metadata"]["field"].startswith("money"), error)
 
     def test_nothing_fits(self):
         def small(cluster):

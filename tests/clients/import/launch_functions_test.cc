@@ -139,7 +139,7 @@ TEST(LaunchLoops, OverOneValueRunOnce) {
         << values;
   }
   EXPECT_EQ(Arguments("A=1\nfor A; do B=2; done", "--a $A"), "--a|$A");
-  // What a later round changes is not known in the first one.
+  // A variable that a later round changes is unknown from the first round on.
   ASSERT_OK_AND_ASSIGN(
       const LaunchCommand command,
       ReadScript("A=1\nfor i in 1 2; do\n python a.py --size 1 --a $A\n A=2\ndone"));
