@@ -92,8 +92,9 @@ int64_t GatedQueries(ConfigFields& fields, const TransformerRunFacts& run,
   notes->push_back(
       "the gates of norms and of attention's output count as parameters of their layers; their "
       "time is not priced");
-  return latent.query_rank * heads * (int64_t{run.head_size} + 2 * latent.value_head_size) +
-         2 * run.hidden_size * gate_rank;
+  return latent.query_rank * heads *
+             (int64_t{run.head_size} + int64_t{2} * latent.value_head_size) +
+         int64_t{2} * run.hidden_size * gate_rank;
 }
 
 }  // namespace
