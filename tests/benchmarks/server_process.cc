@@ -13,7 +13,6 @@
 #include <iterator>
 #include <sstream>
 #include <thread>
-#include <vector>
 
 extern char** environ;
 
@@ -35,7 +34,7 @@ std::string BuiltServer() {
       .string();
 }
 
-ServerProcess::ServerProcess(const std::string& binary) {
+ServerProcess::ServerProcess(const std::string& binary, const std::vector<std::string>& flags) {
   std::string pattern = (std::filesystem::temp_directory_path() / "parplan_load_XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr) FailBenchmark("cannot make a temporary folder");
   folder_ = pattern;
@@ -43,13 +42,14 @@ ServerProcess::ServerProcess(const std::string& binary) {
   std::vector<std::string> arguments = {binary,       "--listen",    "127.0.0.1:0",
                                         "--data-dir", data,          "--metrics-listen",
                                         "off",        "--port-file", port_file};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  const std::string log = folder_ / "log";
+  const std::string log = log_file();
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(), O_WRONLY | O_CREAT, 0600);
   if (posix_spawn(&pid_, binary.c_str(), &actions, nullptr, pointers.data(), environ) != 0) {
     FailBenchmark("cannot start " + binary + "; build parplan-server, or name it with --server");

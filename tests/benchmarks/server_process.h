@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "proto/wire/json_file.h"
 
@@ -34,12 +35,16 @@ std::string BuiltServer();
 // A server in a folder of its own; both go with the object.
 class ServerProcess {
  public:
-  explicit ServerProcess(const std::string& binary);
+  // Starts `binary` with `flags` beside those of the folder and the ports.
+  explicit ServerProcess(const std::string& binary, const std::vector<std::string>& flags = {});
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
   const std::string& address() const { return address_; }
+
+  // The file of the server's log, JSON lines.
+  std::string log_file() const { return (folder_ / "log").string(); }
 
   // Resident memory now.
   int64_t RssBytes() const;
