@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/system/steady_clock.h"
 #include "clients/cpp/channel.h"
 
 namespace parplan {
@@ -35,12 +35,12 @@ template <typename Attempt>
 auto WithRetries(const CallOptions& options, const Attempt& attempt) -> decltype(attempt(options)) {
   constexpr int kMaxAttemptCount = 4;
   constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
-  const absl::Time end = absl::Now() + options.timeout;
+  const absl::Duration end = SteadyNow() + options.timeout;
   absl::Duration pause = kFirstPause;
   absl::Status earlier;
   for (int i = 1;; ++i) {
     CallOptions rest = options;
-    rest.timeout = std::max(end - absl::Now(), absl::Milliseconds(1));
+    rest.timeout = std::max(end - SteadyNow(), absl::Milliseconds(1));
     auto result = attempt(rest);
     const absl::StatusCode code = result.status().code();
     if (code == absl::StatusCode::kDeadlineExceeded) {
@@ -49,7 +49,7 @@ auto WithRetries(const CallOptions& options, const Attempt& attempt) -> decltype
     if (code != absl::StatusCode::kUnavailable && code != absl::StatusCode::kCancelled) {
       return result;
     }
-    if (i == kMaxAttemptCount || absl::Now() + pause >= end) return result;
+    if (i == kMaxAttemptCount || SteadyNow() + pause >= end) return result;
     earlier = result.status();
     PauseBetweenAttempts(pause);
     pause *= 3;

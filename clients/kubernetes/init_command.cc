@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "base/service/log/event_log.h"
 #include "base/status_macros.h"
+#include "base/system/steady_clock.h"
 #include "clients/kubernetes/plan_fetcher.h"
 #include "clients/kubernetes/plan_files.h"
 #include "clients/kubernetes/plan_hope.h"
@@ -26,7 +27,7 @@ constexpr absl::Duration kLongestPause = absl::Seconds(10);
 
 absl::StatusOr<FetchedPlan> Await(PlanFetcher& fetcher, const SidecarFlags& flags) {
   std::mt19937 random{std::random_device{}()};
-  const absl::Time end = absl::Now() + flags.deadline;
+  const absl::Duration end = SteadyNow() + flags.deadline;
   absl::Duration pause = kFirstPause;
   std::string told;
   while (true) {
@@ -35,7 +36,7 @@ absl::StatusOr<FetchedPlan> Await(PlanFetcher& fetcher, const SidecarFlags& flag
     if (plan.ok() || !MayStillCome(plan.status())) return plan;
     // Many pods of a job wait for one plan.
     const absl::Duration next = pause * std::uniform_real_distribution<double>(0.5, 1.0)(random);
-    if (absl::Now() + next >= end) return plan;
+    if (SteadyNow() + next >= end) return plan;
     if (const std::string message(plan.status().message()); message != told) {
       told = message;
       LogEvent("warning", "waiting for the plan", {{"message", message}});

@@ -17,6 +17,7 @@
 #include "base/service/log/event_log.h"
 #include "base/service/shell/port_file.h"
 #include "base/status_macros.h"
+#include "base/system/steady_clock.h"
 #include "clients/cpp/channel.h"
 #include "clients/cpp/execution_sink.h"
 #include "clients/kubernetes/drift_meter.h"
@@ -142,14 +143,14 @@ class Sidecar {
   // The job's containers have ended, or are about to.
   absl::Status End() {
     LogEvent("info", "ending");
-    const absl::Time end = absl::Now() + flags_.drain_time;
+    const absl::Duration end = SteadyNow() + flags_.drain_time;
     (void)forwarder_->Flush(flags_.drain_time);
     // Windows that came meanwhile are forwarded by the next flush; from here on none are accepted.
     service_.reset();
     // A killed trainer did not close its execution. If the trainer lives and only this sidecar
     // restarts, the trainer's next windows open the execution again.
     journal_->Abandon("the pod ended before its job said how it went");
-    const bool is_told = forwarder_->Flush(std::max(end - absl::Now(), absl::ZeroDuration()));
+    const bool is_told = forwarder_->Flush(std::max(end - SteadyNow(), absl::ZeroDuration()));
     const JournalCounts counts = journal_->counts();
     const bool is_whole = is_told && counts.refused_window_count == 0;
     LogEvent(is_whole ? "info" : "error", "ended",

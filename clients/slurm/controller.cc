@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/steady_clock.h"
 #include "base/utf8.h"
 #include "clients/cpp/channel.h"
 #include "clients/cpp/execution_client.h"
@@ -198,10 +199,10 @@ absl::StatusOr<std::string> Prepare(const SlurmConfig& config, JobFacts& job,
   PARPLAN_ASSIGN_OR_RETURN(const std::string details, OutputOf({Tool(config, "scontrol"), "show",
                                                                 "job", "-d", job.slurm_name}));
   PARPLAN_RETURN_IF_ERROR(AddJobDetails(details, node_list, job));
-  const absl::Time begin = absl::Now();
+  const absl::Duration begin = SteadyNow();
   PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, AskForPlan(config, job, tries));
   PARPLAN_RETURN_IF_ERROR(CheckExports(job, plan));
-  const absl::Duration taken = absl::Now() - begin;
+  const absl::Duration taken = SteadyNow() - begin;
   bundle.without_plan.clear();
   bundle.envelope = EnvelopeToJson(plan.signed_plan());
   bundle.model = ToReadableJson(plan.spec().model());

@@ -15,9 +15,9 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/system/steady_clock.h"
 #include "executor/apply/step_window.h"
 #include "executor/device/comm/communicator.h"
-#include "executor/device/comm/steady_clock.h"
 #include "executor/device/kernels/array_pool.h"
 #include "executor/device/kernels/layer_kernels.h"
 #include "executor/trainer/trainer_observer.h"

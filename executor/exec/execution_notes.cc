@@ -9,7 +9,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
-#include "executor/device/comm/steady_clock.h"
+#include "base/system/steady_clock.h"
 
 namespace parplan {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "executor/device/comm/steady_clock.h"
+#include "base/system/steady_clock.h"
 #include "executor/windows/step_aside.h"
 
 namespace parplan {

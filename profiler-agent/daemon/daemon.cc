@@ -15,6 +15,7 @@
 #include "base/service/log/event_log.h"
 #include "base/service/shell/port_file.h"
 #include "base/status_macros.h"
+#include "base/system/steady_clock.h"
 #include "clients/cpp/profile_client.h"
 #include "profiler-agent/daemon/agent_metrics.h"
 #include "profiler-agent/daemon/link_probe.h"
@@ -95,14 +96,14 @@ class Daemon {
   void Run() {
     TakeWindows();
     while (true) {
-      const absl::Time now = absl::Now();
+      const absl::Duration now = SteadyNow();
       if (!IsMeasuring() && !unqueued_.has_value() && now >= look_times_.next()) Look(now);
       if (!IsMeasuring() && !unqueued_.has_value() && now >= next_links_) LookAtLinks(now);
       if (unqueued_.has_value() && now >= next_queue_) Queue();
-      const absl::Time next = unqueued_.has_value() ? next_queue_
-                              : IsMeasuring()       ? absl::InfiniteFuture()
-                                                    : std::min(look_times_.next(), next_links_);
-      const WakeSet::Causes causes = wakes_->Wait(next - absl::Now());
+      const absl::Duration next = unqueued_.has_value() ? next_queue_
+                                  : IsMeasuring()       ? absl::InfiniteDuration()
+                                                        : std::min(look_times_.next(), next_links_);
+      const WakeSet::Causes causes = wakes_->Wait(next - SteadyNow());
       if (causes.signal != 0) break;
       if (causes.has_new_files) TakeWindows();
       if (measuring_ != nullptr) EndMeasurement();
@@ -111,7 +112,7 @@ class Daemon {
     LogEvent("info", "ending");
     if (measuring_ != nullptr) {
       metrics_.CountMeasurement(measuring_->probe().kind, MeasurementResult::kStopped,
-                                absl::Now() - measuring_->start(), absl::Now());
+                                SteadyNow() - measuring_->start(), absl::Now());
     }
     measuring_.reset();
     links_.reset();
@@ -146,13 +147,13 @@ class Daemon {
     links.bounds.max_time_budget =
         std::max(links.bounds.max_time_budget, options_.request.time_budget);
     links_ = std::make_unique<LinkProbe>(options_.server, std::move(links), *wakes_);
-    if (!options_.link_nodes.empty()) next_links_ = absl::InfinitePast();
+    if (!options_.link_nodes.empty()) next_links_ = -absl::InfiniteDuration();
     return absl::OkStatus();
   }
 
   // Begins to measure links if some are missing. The node itself is measured first.
-  void LookAtLinks(absl::Time now) {
-    next_links_ = absl::InfiniteFuture();
+  void LookAtLinks(absl::Duration now) {
+    next_links_ = absl::InfiniteDuration();
     const int node_count = static_cast<int>(options_.link_nodes.size());
     const absl::StatusOr<agent::v1::ProbePlan> whole = LinkProbePlan(options_.request, node_count);
     if (!whole.ok()) {
@@ -177,11 +178,11 @@ class Daemon {
   void EndLinks() {
     std::optional<absl::StatusOr<v1::Profile>> profile = links_->TakeProfile();
     if (!profile.has_value()) return;
-    const absl::Time now = absl::Now();
+    const absl::Duration now = SteadyNow();
     const NextProbe probe{MeasurementKind::kIncremental, links_plan_};
     metrics_.CountMeasurement(probe.kind,
                               profile->ok() ? MeasurementResult::kDone : MeasurementResult::kFailed,
-                              now - links_start_, now);
+                              now - links_start_, absl::Now());
     if (!profile->ok()) {
       next_links_ = now + kLinkPause;
       LogEvent("warning", "links were not measured", {{"message", StatusText(profile->status())}});
@@ -190,7 +191,7 @@ class Daemon {
     LogEvent("info", "measured links",
              {{"collective_timings", absl::StrCat((*profile)->collective_timings_size())}});
     const absl::StatusOr<agent::v1::ProbePlan> whole = WholeProbe(options_.request);
-    if (whole.ok()) Keep(probe, *whole, remembered_->fingerprint(), **profile, now);
+    if (whole.ok()) Keep(probe, *whole, remembered_->fingerprint(), **profile);
     // Continues with what the budget left out, as long as each attempt measures something.
     if (!(*profile)->collective_timings().empty()) next_links_ = now + kLinkPause;
   }
@@ -220,7 +221,7 @@ class Daemon {
   }
 
   // Begins a measurement if one is due.
-  void Look(absl::Time now) {
+  void Look(absl::Duration now) {
     look_times_.Looked(now);
     const absl::StatusOr<NodeInventory> inventory = ReadInventory(options_.measurement.inventory);
     if (!inventory.ok()) {
@@ -243,7 +244,7 @@ class Daemon {
       return;
     }
     std::optional<NextProbe> next = remembered_->Next(*whole, InventoryFingerprint(*inventory),
-                                                      drifted_, now, options_.longest_age);
+                                                      drifted_, absl::Now(), options_.longest_age);
     if (!next.has_value()) return;
     const bool is_part = next->kind == MeasurementKind::kIncremental;
     if (is_part) {
@@ -270,13 +271,13 @@ class Daemon {
     std::optional<absl::StatusOr<v1::Profile>> profile = measuring_->TakeProfile();
     if (!profile.has_value()) return;
     if (links_ != nullptr) links_->SetBusy(false);
-    const absl::Time now = absl::Now();
+    const absl::Duration now = SteadyNow();
     const absl::Duration took = now - measuring_->start();
     const MeasurementKind kind = measuring_->probe().kind;
     if (!profile->ok()) {
       const bool is_busy = IsBusyRefusal(profile->status());
       metrics_.CountMeasurement(
-          kind, is_busy ? MeasurementResult::kBusy : MeasurementResult::kFailed, took, now);
+          kind, is_busy ? MeasurementResult::kBusy : MeasurementResult::kFailed, took, absl::Now());
       if (is_busy) {
         look_times_.FoundBusy(now);
       } else {
@@ -284,11 +285,12 @@ class Daemon {
       }
       LogEvent("warning", is_busy ? "node is busy" : "measurement failed",
                {{"message", StatusText(profile->status())},
-                {"next", absl::FormatTime(look_times_.next(), absl::UTCTimeZone())}});
+                {"next",
+                 absl::FormatTime(absl::Now() + (look_times_.next() - now), absl::UTCTimeZone())}});
       measuring_.reset();
       return;
     }
-    metrics_.CountMeasurement(kind, MeasurementResult::kDone, took, now);
+    metrics_.CountMeasurement(kind, MeasurementResult::kDone, took, absl::Now());
     LogEvent("info", "measured",
              {{"kind", MeasurementKindName(kind)},
               {"seconds", absl::StrCat(absl::ToDoubleSeconds(took))},
@@ -297,11 +299,11 @@ class Daemon {
     // Must precede the upload: someone who sees the profile on the server may read this metric
     // next.
     metrics_.SetDrift(1.0, 0);
-    Keep(measuring_->probe(), measuring_->whole(), measuring_->fingerprint(), **profile, now);
-    const bool has_rest =
-        remembered_
-            ->Next(measuring_->whole(), measuring_->fingerprint(), {}, now, options_.longest_age)
-            .has_value();
+    Keep(measuring_->probe(), measuring_->whole(), measuring_->fingerprint(), **profile);
+    const bool has_rest = remembered_
+                              ->Next(measuring_->whole(), measuring_->fingerprint(), {},
+                                     absl::Now(), options_.longest_age)
+                              .has_value();
     measuring_.reset();
     seen_.clear();
     drifted_.clear();
@@ -312,12 +314,12 @@ class Daemon {
 
   // Queues the profile, then remembers it. A crash between the two only repeats the measurement.
   void Keep(const NextProbe& probe, const agent::v1::ProbePlan& whole,
-            const std::string& fingerprint, const v1::Profile& profile, absl::Time now) {
+            const std::string& fingerprint, const v1::Profile& profile) {
     unqueued_ = PendingUpload{MakeUuid(), options_.parent, profile.SerializeAsString()};
-    next_queue_ = now;
+    next_queue_ = SteadyNow();
     queue_failure_count_ = 0;
     Queue();
-    const absl::Status kept = remembered_->Learn(probe, whole, fingerprint, profile, now);
+    const absl::Status kept = remembered_->Learn(probe, whole, fingerprint, profile, absl::Now());
     if (!kept.ok()) LogEvent("error", "cannot remember", {{"message", StatusText(kept)}});
   }
 
@@ -328,7 +330,7 @@ class Daemon {
       unqueued_.reset();
       uploader_->Wake();
     } else {
-      next_queue_ = absl::Now() + BackoffPause(kFailurePauses, ++queue_failure_count_, 1.0);
+      next_queue_ = SteadyNow() + BackoffPause(kFailurePauses, ++queue_failure_count_, 1.0);
       LogEvent("error", "cannot queue the profile", {{"message", StatusText(status)}});
     }
     metrics_.SetQueue(queue_->length(), queue_->damaged_count());
@@ -356,7 +358,7 @@ class Daemon {
     if (drifts.empty()) return;
     LogEvent("info", "drift",
              {{"shapes", absl::StrCat(drifts.size())}, {"ratio", absl::StrCat(drifts[0].ratio)}});
-    look_times_.FoundDrift(absl::Now());
+    look_times_.FoundDrift(SteadyNow());
   }
 
   const DaemonOptions& options_;
@@ -373,14 +375,15 @@ class Daemon {
   LookTimes look_times_;
   // A measured profile that is not in the queue yet.
   std::optional<PendingUpload> unqueued_;
-  absl::Time next_queue_;
+  // Times on `SteadyNow`, as those of `look_times_`: a clock that is set must not stop the daemon.
+  absl::Duration next_queue_;
   int queue_failure_count_ = 0;
   std::unique_ptr<Measuring> measuring_;
   // Null if no leases are taken.
   std::unique_ptr<LinkProbe> links_;
-  absl::Time next_links_ = absl::InfiniteFuture();
+  absl::Duration next_links_ = absl::InfiniteDuration();
   agent::v1::ProbePlan links_plan_;
-  absl::Time links_start_;
+  absl::Duration links_start_;
   // Must be the last member, so that it is destroyed first.
   std::unique_ptr<Uploader> uploader_;
 };

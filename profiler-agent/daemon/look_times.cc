@@ -14,28 +14,28 @@ constexpr BackoffOptions kMeasurementPauses = {absl::Minutes(1), absl::Hours(1)}
 
 }  // namespace
 
-void LookTimes::Looked(absl::Time now) { next_ = now + kInventoryInterval; }
+void LookTimes::Looked(absl::Duration now) { next_ = now + kInventoryInterval; }
 
-void LookTimes::FoundLent(absl::Time now) { next_ = now; }
+void LookTimes::FoundLent(absl::Duration now) { next_ = now; }
 
-void LookTimes::FoundBusy(absl::Time now) {
+void LookTimes::FoundBusy(absl::Duration now) {
   failure_count_ = 0;
   next_ = now + pauses_.busy_pause;
   earliest_drift_ = std::max(earliest_drift_, next_);
 }
 
-void LookTimes::Failed(absl::Time now) {
+void LookTimes::Failed(absl::Duration now) {
   next_ = now + BackoffPause(kMeasurementPauses, ++failure_count_, 1.0);
   earliest_drift_ = std::max(earliest_drift_, next_);
 }
 
-void LookTimes::Measured(absl::Time now, bool has_rest) {
+void LookTimes::Measured(absl::Duration now, bool has_rest) {
   failure_count_ = 0;
   earliest_drift_ = now + pauses_.drift_pause;
   next_ = now + (has_rest ? kRestPause : kInventoryInterval);
 }
 
-void LookTimes::FoundDrift(absl::Time now) {
+void LookTimes::FoundDrift(absl::Duration now) {
   next_ = std::min(next_, std::max(now, earliest_drift_));
 }
 

@@ -6,7 +6,7 @@
 //     times.Looked(now);
 //     ...  // begins a measurement, or finds that none is due
 //   }
-//   times.Failed(absl::Now());  // the measurement has ended so
+//   times.Failed(SteadyNow());  // the measurement has ended so
 
 #ifndef PARPLAN_PROFILER_AGENT_DAEMON_LOOK_TIMES_H_
 #define PARPLAN_PROFILER_AGENT_DAEMON_LOOK_TIMES_H_
@@ -16,7 +16,8 @@
 namespace parplan {
 
 // The first look is due at once. After each event the next one is due when the comment of its
-// method says. No clock: `now` is the time of day at the event. Not thread-safe.
+// method says. No clock: `now` is the time of the event on `SteadyNow`
+// (base/system/steady_clock.h), since a time of day may jump. Not thread-safe.
 class LookTimes {
  public:
   struct Pauses {
@@ -27,30 +28,30 @@ class LookTimes {
   };
   explicit LookTimes(const Pauses& pauses) : pauses_(pauses) {}
 
-  absl::Time next() const { return next_; }
+  absl::Duration next() const { return next_; }
 
   // A look: an hour later, for the inventory, unless another event follows.
-  void Looked(absl::Time now);
+  void Looked(absl::Duration now);
   // Another node has borrowed this one: at once. The end of that lease wakes the daemon.
-  void FoundLent(absl::Time now);
+  void FoundLent(absl::Duration now);
   // The node was busy: after `busy_pause`.
-  void FoundBusy(absl::Time now);
+  void FoundBusy(absl::Duration now);
   // A measurement failed: after a pause that doubles from 1 minute to 1 hour while nothing else
   // ends a measurement.
-  void Failed(absl::Time now);
+  void Failed(absl::Duration now);
   // A measurement succeeded: in 1 minute if the time budget has left something out, else in an
   // hour.
-  void Measured(absl::Time now, bool has_rest);
+  void Measured(absl::Duration now, bool has_rest);
   // Windows of jobs show drift: at once, but neither before `drift_pause` after the last
   // measurement nor before the end of the pause after a busy node or a failure: the windows come
   // from the jobs that keep the node busy. Never later than without drift.
-  void FoundDrift(absl::Time now);
+  void FoundDrift(absl::Duration now);
 
  private:
   const Pauses pauses_;
-  absl::Time next_ = absl::InfinitePast();
+  absl::Duration next_ = -absl::InfiniteDuration();
   // Drift causes no look before this time.
-  absl::Time earliest_drift_ = absl::InfinitePast();
+  absl::Duration earliest_drift_ = -absl::InfiniteDuration();
   // Measurements that failed, one after the other.
   int failure_count_ = 0;
 };

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "base/system/steady_clock.h"
 
 namespace parplan {
 namespace {
@@ -17,7 +17,7 @@ Measuring::Measuring(const NodeInventory& inventory, NextProbe probe, agent::v1:
       fingerprint_(InventoryFingerprint(inventory)),
       probe_(std::move(probe)),
       whole_(std::move(whole)),
-      start_(absl::Now()) {
+      start_(SteadyNow()) {
   options.on_job = [this](NodeJob* job) {
     const std::lock_guard<std::mutex> lock(mutex_);
     job_ = job;

@@ -33,19 +33,20 @@ class Measuring {
   // Returns the result of `MeasureNode` once; absent while the measurement goes on, and later.
   std::optional<absl::StatusOr<v1::Profile>> TakeProfile();
 
-  // `InventoryFingerprint` of the node, the arguments of the constructor, and the time of its call.
+  // `InventoryFingerprint` of the node, the arguments of the constructor, and the time of its call
+  // on `SteadyNow`.
   // References are valid as long as this object.
   const std::string& fingerprint() const { return fingerprint_; }
   const NextProbe& probe() const { return probe_; }
   const agent::v1::ProbePlan& whole() const { return whole_; }
-  absl::Time start() const { return start_; }
+  absl::Duration start() const { return start_; }
 
  private:
   const NodeInventory inventory_;
   const std::string fingerprint_;
   const NextProbe probe_;
   const agent::v1::ProbePlan whole_;
-  const absl::Time start_;
+  const absl::Duration start_;
   std::mutex mutex_;
   // Guarded by mutex_.
   NodeJob* job_ = nullptr;

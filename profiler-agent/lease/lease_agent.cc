@@ -1,13 +1,12 @@
 #include "profiler-agent/lease/lease_agent.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/system/steady_clock.h"
 
 namespace parplan {
 namespace {
@@ -18,12 +17,6 @@ using Kind = LeaseAction::Kind;
 constexpr absl::Duration kLongestWait = absl::Hours(1);
 // Pause between two requests if the refusal names none.
 constexpr absl::Duration kDefaultRetry = absl::Seconds(1);
-
-absl::Duration SteadyNow() {
-  timespec now;
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return absl::DurationFromTimespec(now);
-}
 
 // Returns how long to wait, rounded up so that a thread does not wake repeatedly just before its
 // time.

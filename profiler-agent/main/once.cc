@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
+#include "base/system/steady_clock.h"
 #include "profiler-agent/measure/torch_job.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/resource_name.h"
@@ -64,7 +64,7 @@ absl::Status MeasureOnce(const Settings& settings) {
                            ReadInventory(options.measurement.inventory));
   MeasurementOptions measurement = options.measurement;
   measurement.heeds_signals = true;
-  const absl::Time start = absl::Now();
+  const absl::Duration start = SteadyNow();
   PARPLAN_ASSIGN_OR_RETURN(const v1::Profile profile, MeasureNode(inventory, plan, measurement));
   PARPLAN_RETURN_IF_ERROR(WriteFile(settings.out_path, ToReadableJson(profile)));
   if (!settings.topology_path.empty()) {
@@ -73,7 +73,7 @@ absl::Status MeasureOnce(const Settings& settings) {
     PARPLAN_RETURN_IF_ERROR(WriteFile(settings.topology_path, ToReadableJson(topology)));
   }
   std::cerr << "parplan-agent: measured " << profile.devices_per_node() << " x "
-            << profile.device_kind() << " in " << absl::ToInt64Seconds(absl::Now() - start)
+            << profile.device_kind() << " in " << absl::ToInt64Seconds(SteadyNow() - start)
             << " s: " << profile.collective_timings_size() << " collective timings, "
             << profile.layer_timings_size() << " layer timings\n";
   for (const std::string& note : profile.provenance().notes()) {

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/system/steady_clock.h"
 #include "profiler-agent/replicas/replica_order.h"
 #include "profiler-agent/replicas/resolve_name.h"
 
@@ -60,8 +61,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Replicas::MakeChannelTo(
 
 grpc_connectivity_state Replicas::AwaitReady(grpc::Channel& channel) const {
   // The channel watches the server's health, so it is ready only when the server serves.
-  const auto end = std::chrono::system_clock::now() + kConnectionPatience;
-  while (!is_stopped_ && std::chrono::system_clock::now() < end) {
+  const absl::Duration end = SteadyNow() + kConnectionPatience;
+  while (!is_stopped_ && SteadyNow() < end) {
     const grpc_connectivity_state state = channel.GetState(true);
     if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_TRANSIENT_FAILURE) return state;
     channel.WaitForStateChange(state, std::chrono::system_clock::now() + kSlice);

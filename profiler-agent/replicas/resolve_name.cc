@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/system/steady_clock.h"
 
 namespace parplan {
 namespace {
@@ -116,9 +116,9 @@ absl::StatusOr<std::vector<std::string>> ResolveName(const ServerTarget& target,
     ares_getaddrinfo(channel, target.name.c_str(), port.c_str(), &hints, &Take, &answers[0]);
     hints.ai_family = AF_INET6;
     ares_getaddrinfo(channel, target.name.c_str(), port.c_str(), &hints, &Take, &answers[1]);
-    const absl::Time end = absl::Now() + kResolvePatience;
+    const absl::Duration end = SteadyNow() + kResolvePatience;
     while (!answers[0].is_done || !answers[1].is_done) {
-      if (is_stopped || absl::Now() > end) {
+      if (is_stopped || SteadyNow() > end) {
         ares_cancel(channel);  // Calls both callbacks.
       } else {
         Work(channel);

@@ -33,6 +33,7 @@
 #include "base/service/metrics/process_metrics.h"
 #include "base/service/shell/port_file.h"
 #include "base/status_macros.h"
+#include "base/system/steady_clock.h"
 #include "planner/find_plan.h"
 #include "proto/envelope/key_store.h"
 #include "proto/wire/version.h"
@@ -213,10 +214,10 @@ int WaitAndDrain(const Settings& settings, const Signals& signals, const Setting
   hearing.reset();
   log.Info("draining", {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
   Announce("STOPPING=1", log);
-  const absl::Time start = absl::Now();
+  const absl::Duration start = SteadyNow();
   server.Drain(settings.drain_pause, settings.drain_time);
   LogAuditHead(log, served);
-  log.Info("ended", {{"duration_seconds", absl::ToDoubleSeconds(absl::Now() - start)}});
+  log.Info("ended", {{"duration_seconds", absl::ToDoubleSeconds(SteadyNow() - start)}});
   return 0;
 }
 

@@ -1,19 +1,11 @@
 #include "server/main/upkeep.h"
+#include "base/system/steady_clock.h"
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 namespace parplan {
-namespace {
-
-// A clock that is never set back.
-absl::Duration SteadyNow() {
-  return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
-}
-
-}  // namespace
-
 Upkeep::Upkeep(Work work) : work_(std::move(work)), thread_([this] { Run(); }) {}
 
 Upkeep::~Upkeep() {

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/steady_clock.h"
 
 namespace parplan {
 namespace {
@@ -41,10 +42,6 @@ constexpr char kSessionSetup[] =
     "SET tcp_user_timeout = 20000;"
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') IN ('off', 'local')";
-
-absl::Duration SteadyNow() {
-  return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
-}
 
 }  // namespace
 
@@ -138,12 +135,12 @@ PostgresPool::~PostgresPool() {
 }
 
 absl::StatusOr<std::unique_ptr<PostgresSession>> PostgresPool::Connect() {
-  const absl::Time end = absl::Now() + options_.patience;
+  const absl::Duration end = SteadyNow() + options_.patience;
   while (true) {
     try {
       return std::make_unique<PostgresSession>(options_.uri, &timer_);
     } catch (const std::exception& error) {
-      if (IsPostgresRefusal(error.what()) || absl::Now() + kConnectPause >= end) {
+      if (IsPostgresRefusal(error.what()) || SteadyNow() + kConnectPause >= end) {
         return ReadPostgresFailure(error).status;
       }
     }

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <utility>
 
 #include "base/check.h"
+#include "base/system/steady_clock.h"
 #include "server/store/postgres_pool.h"
 
 namespace parplan {
@@ -18,10 +18,6 @@ namespace {
 // Notifications with a key: its turn was returned; its holder is at work.
 constexpr char kChannel[] = "parplan_turns";
 constexpr char kSignChannel[] = "parplan_turn_signs";
-
-absl::Duration SteadyNow() {
-  return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
-}
 
 }  // namespace
 

@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/steady_clock.h"
 #include "clients/files/input_files.h"
 #include "clients/slurm/controller.h"
 #include "clients/slurm/deadline_work.h"
@@ -122,7 +123,7 @@ class Hook {
   }
 
   void Log(const std::string& outcome, const std::string& text) const {
-    slurm::LogJob(config_.log, name_, job_.job_id, outcome, absl::Now() - begin_, text);
+    slurm::LogJob(config_.log, name_, job_.job_id, outcome, SteadyNow() - begin_, text);
   }
 
  private:
@@ -134,7 +135,7 @@ class Hook {
     return **std::move(result);
   }
 
-  const absl::Time begin_ = absl::Now();
+  const absl::Duration begin_ = SteadyNow();
   const char* const name_;
   const std::string config_path_;
   absl::Duration time_;

@@ -10,10 +10,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/backend/context_memory.h"
 #include "executor/device/backend/device_backend.h"
 #include "executor/device/backend/machine.h"
-#include "executor/device/comm/steady_clock.h"
 #include "executor/device/kernels/kernel_libraries.h"
 
 namespace parplan {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
@@ -18,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/system/steady_clock.h"
 
 namespace parplan {
 namespace {
@@ -40,10 +40,6 @@ absl::Duration SystemProcessTime() {
   timespec time = {};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return absl::DurationFromTimespec(time);
-}
-
-absl::Duration SteadyClock() {
-  return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }
 
 std::vector<int> ProcessorsOfThisThread() {
@@ -194,7 +190,7 @@ bool CanBeJudged(const RankMachineUse& rank) {
 MachineReader::MachineReader(Options options) : options_(std::move(options)) {
   if (options_.processors.empty()) options_.processors = ProcessorsOfThisThread();
   if (options_.process_time == nullptr) options_.process_time = SystemProcessTime;
-  if (options_.clock == nullptr) options_.clock = SteadyClock;
+  if (options_.clock == nullptr) options_.clock = SteadyNow;
 }
 
 absl::StatusOr<MachineCounters> MachineReader::Read() const {

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/cpu_task.h"
-#include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
 namespace {

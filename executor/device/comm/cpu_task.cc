@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/reduce_elements.h"
-#include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
 namespace {

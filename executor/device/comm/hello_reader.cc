@@ -9,8 +9,8 @@
 #include <array>
 
 #include "absl/status/statusor.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/frame.h"
-#include "executor/device/comm/steady_clock.h"
 #include "executor/device/comm/tls_session.h"
 
 namespace parplan {

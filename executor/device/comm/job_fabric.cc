@@ -16,9 +16,9 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/handshake.h"
 #include "executor/device/comm/shared_memory_links.h"
-#include "executor/device/comm/steady_clock.h"
 #include "executor/device/comm/tcp_links.h"
 #include "executor/device/comm/tls_session.h"
 

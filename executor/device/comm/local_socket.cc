@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/device/comm/steady_clock.h"
+#include "base/system/steady_clock.h"
 
 namespace parplan {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/handshake.h"
 #include "executor/device/comm/stall_inquiry.h"
-#include "executor/device/comm/steady_clock.h"
 #include "executor/device/comm/tls_session.h"
 
 namespace parplan {

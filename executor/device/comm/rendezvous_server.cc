@@ -17,8 +17,8 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/handshake.h"
-#include "executor/device/comm/steady_clock.h"
 #include "executor/device/comm/tls_session.h"
 
 namespace parplan {

@@ -18,11 +18,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/frame.h"
 #include "executor/device/comm/handshake.h"
 #include "executor/device/comm/socket.h"
 #include "executor/device/comm/stall_inquiry.h"
-#include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
 

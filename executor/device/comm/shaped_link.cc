@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/status_macros.h"
-#include "executor/device/comm/steady_clock.h"
+#include "base/system/steady_clock.h"
 
 namespace parplan {
 namespace {

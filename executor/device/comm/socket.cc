@@ -19,7 +19,7 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
-#include "executor/device/comm/steady_clock.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/tls_session.h"
 
 namespace parplan {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/communicator.h"
-#include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "executor/device/comm/steady_clock.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/cuda/cuda_status.h"
 
 namespace parplan::cuda {

@@ -16,8 +16,8 @@
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
 #include "base/system/start_thread.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/handshake.h"
-#include "executor/device/comm/steady_clock.h"
 
 namespace parplan {
 namespace {

@@ -18,7 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
-#include "executor/device/comm/steady_clock.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/ranks/child_process.h"
 #include "executor/device/ranks/core_order.h"
 #include "executor/device/ranks/node_token.h"

@@ -10,7 +10,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "executor/device/comm/steady_clock.h"
+#include "base/system/steady_clock.h"
 
 namespace parplan {
 namespace {

@@ -5,7 +5,7 @@
 namespace parplan {
 namespace {
 
-const absl::Time kStart = absl::FromUnixSeconds(2000000000);
+constexpr absl::Duration kStart = absl::Hours(1000);
 
 constexpr LookTimes::Pauses kPauses = {.busy_pause = absl::Minutes(5),
                                        .drift_pause = absl::Minutes(10)};
@@ -35,7 +35,7 @@ TEST(LookTimes, DriftIsMeasuredAfterItsPause) {
 TEST(LookTimes, DriftShortensNoPauseAfterABusyNode) {
   LookTimes times(kPauses);
   times.Measured(kStart, /*has_rest=*/false);
-  absl::Time now = kStart + absl::Hours(1);
+  absl::Duration now = kStart + absl::Hours(1);
   for (int i = 0; i < 3; ++i) {
     times.Looked(now);
     times.FoundBusy(now);
@@ -49,7 +49,7 @@ TEST(LookTimes, DriftShortensNoPauseAfterABusyNode) {
 
 TEST(LookTimes, DriftShortensNoPauseAfterAFailure) {
   LookTimes times(kPauses);
-  absl::Time now = kStart;
+  absl::Duration now = kStart;
   for (const int minutes : {1, 2, 4, 8, 16, 32, 60, 60}) {
     times.Looked(now);
     times.Failed(now);

@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "executor/device/comm/steady_clock.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/timed_communicator.h"
 #include "tests/executor/device/comm/rank_threads.h"
 #include "tests/support/status_matchers.h"

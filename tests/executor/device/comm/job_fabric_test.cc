@@ -20,13 +20,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/system/posix_file.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/frame.h"
 #include "executor/device/comm/handshake.h"
 #include "executor/device/comm/local_socket.h"
 #include "executor/device/comm/rendezvous_server.h"
 #include "executor/device/comm/shared_memory_links.h"
 #include "executor/device/comm/socket.h"
-#include "executor/device/comm/steady_clock.h"
 #include "tests/executor/device/comm/raw_rank.h"
 #include "tests/support/status_matchers.h"
 

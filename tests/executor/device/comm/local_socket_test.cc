@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "executor/device/comm/steady_clock.h"
+#include "base/system/steady_clock.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/device/comm/steady_clock.h"
+#include "base/system/steady_clock.h"
 #include "tests/executor/device/comm/raw_rank.h"
 #include "tests/support/status_matchers.h"
 

@@ -18,8 +18,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/socket.h"
-#include "executor/device/comm/steady_clock.h"
 #include "executor/device/comm/tls_session.h"
 #include "tests/executor/device/comm/tls_pair.h"
 #include "tests/support/status_matchers.h"

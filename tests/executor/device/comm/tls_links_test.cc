@@ -17,12 +17,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/frame.h"
 #include "executor/device/comm/handshake.h"
 #include "executor/device/comm/job_fabric.h"
 #include "executor/device/comm/rendezvous_server.h"
 #include "executor/device/comm/socket.h"
-#include "executor/device/comm/steady_clock.h"
 #include "executor/device/comm/tls_session.h"
 #include "tests/executor/device/comm/raw_rank.h"
 #include "tests/support/status_matchers.h"

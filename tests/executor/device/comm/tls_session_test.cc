@@ -18,8 +18,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/socket.h"
-#include "executor/device/comm/steady_clock.h"
 #include "tests/executor/device/comm/tls_pair.h"
 #include "tests/support/status_matchers.h"
 

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/system/steady_clock.h"
 #include "executor/device/comm/handshake.h"
 #include "executor/device/comm/local_socket.h"
-#include "executor/device/comm/steady_clock.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
