@@ -61,7 +61,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Replicas::MakeChannelTo(
 
 grpc_connectivity_state Replicas::AwaitReady(grpc::Channel& channel) const {
   // The channel watches the server's health, so it is ready only when the server serves.
-  const absl::Duration end = SteadyNow() + kConnectionPatience;
+  const absl::Duration end = SteadyNow() + absl::FromChrono(kConnectionPatience);
   while (!is_stopped_ && SteadyNow() < end) {
     const grpc_connectivity_state state = channel.GetState(true);
     if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_TRANSIENT_FAILURE) return state;
