@@ -21,7 +21,7 @@ def read(path, *options):
 
 
 def missing(path):
-    """What a file lacks, in words."""
+    """Returns the protections that a file lacks, in words."""
     header, segments = read(path, "--file-header"), read(path, "--program-headers")
     dynamic, symbols = read(path, "--dynamic"), read(path, "--dyn-syms")
     is_program = "INTERP" in segments

@@ -28,6 +28,7 @@ constexpr absl::string_view kTimeItemNames[kTimeItemKindCount] = {"forward",
 
 // Returns the difference of two sums of a step; 0 if rounding explains it.
 Seconds Rest(Seconds whole, Seconds part) {
+  // Relative; sums of some hundred terms differ by less.
   constexpr double kRounding = 1e-12;
   return whole - part > whole * kRounding ? whole - part : Seconds();
 }

@@ -19,15 +19,15 @@ namespace parplan::accuracy {
 //
 // Model, degrees, sharding and recomputation are read as `planctl import megatron` reads them
 // (clients/import/megatron_layers.h, megatron_degrees.h), with that program's defaults; members
-// that are no such arguments are ignored, and so are those that the command refuses. Read although
-// the command refuses or skips them are features as above, `use-torch-fsdp2` (ZeRO-3), the old
-// names `encoder-seq-length` and `use-custom-fsdp`, and what decides the attention kernel and the
-// precision of gradients. Experts that are padded to a capacity, and CUDA graphs of whole layers or
-// steps, are settings of the runtime. The id may also show features, for example `mamba`, or that
-// embedding and loss count as layers. If no argument gives the vocabulary, it is GPT-2's 50,257, or
-// 30,522 if the id has `bert`, which also makes the model an encoder; there is dropout unless both
-// rates are 0. `num-layers`, `hidden-size`, `num-attention-heads` and `seq-length` must be there.
-// After a fault the rest of `run` is not set.
+// that are no such arguments are ignored, and so are those that the command refuses. It reads the
+// features above even if the command refuses or skips them, and also `use-torch-fsdp2` (ZeRO-3),
+// the old names `encoder-seq-length` and `use-custom-fsdp`, and what decides the attention kernel
+// and the precision of gradients. Experts that are padded to a capacity, and CUDA graphs of whole
+// layers or steps, are settings of the runtime. The id may also show features, for example `mamba`,
+// or that embedding and loss count as layers. If no argument gives the vocabulary, it is GPT-2's
+// 50,257, or 30,522 if the id has `bert`, which also makes the model an encoder; there is dropout
+// unless both rates are 0. `num-layers`, `hidden-size`, `num-attention-heads` and `seq-length` must
+// be there. After a fault the rest of `run` is not set.
 void ReadMegatronArguments(const RowFields& arguments, PublishedRun* run);
 
 }  // namespace parplan::accuracy

@@ -1,3 +1,5 @@
+// The bars of charts.h: memory by stage, memory of several plans, and times.
+
 #include <algorithm>
 #include <string>
 #include <vector>

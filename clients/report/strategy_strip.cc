@@ -1,3 +1,5 @@
+// `DistinctStrategies` and `StrategyStrip` of charts.h.
+
 #include <algorithm>
 #include <cstddef>
 #include <string>

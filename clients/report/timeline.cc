@@ -1,3 +1,5 @@
+// `PipelineTimeline` of charts.h.
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

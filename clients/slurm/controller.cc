@@ -35,11 +35,16 @@
 namespace parplan::slurm {
 namespace {
 
+// Pauses between two attempts at one call: doubling, and short beside the time that a prolog has.
+// Not measured.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
+// Pairs of ports that jobs take by their number, so that jobs on shared nodes differ: with the
+// first port at most 55000 they end below 65536.
 constexpr int kPortsOfJobs = 5000;
-// Characters.
+// Characters of the text in a job's AdminComment, which Slurm keeps with the job. Not measured.
 constexpr size_t kMaxComment = 500;
+// The largest page that servers give (`kMaxPageSize` of server/store/store.h).
 constexpr int kExecutionsOfPage = 500;
 
 // FAILED_PRECONDITION where files of TLS cannot be used: that is not the job's fault.

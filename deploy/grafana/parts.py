@@ -154,14 +154,14 @@ def rate_by(labels, metric, matchers):
 
 
 def quantile(share, metric, matchers, labels=""):
-    """Of a histogram, over all replicas."""
+    """The query of a histogram, over all replicas."""
     by = f"le, {labels}" if labels else "le"
     return (f"histogram_quantile({share}, sum by ({by}) "
             f"(rate({metric}_bucket{{{matchers}}}[$__rate_interval])))")
 
 
 def mean(metric, matchers, labels=""):
-    """Of a histogram, over all replicas."""
+    """The query of a histogram, over all replicas."""
     by = f" by ({labels})" if labels else ""
     return (f"sum{by} (rate({metric}_sum{{{matchers}}}[$__rate_interval])) / "
             f"sum{by} (rate({metric}_count{{{matchers}}}[$__rate_interval]))")

@@ -1,4 +1,4 @@
-"""What a program of ours says of itself with --help, as data."""
+"""The text that a program of ours prints with --help, as data."""
 import dataclasses
 import os
 import re

@@ -16,6 +16,7 @@ namespace {
 
 constexpr char kOpened[] = "opened ";
 constexpr char kClosed[] = "closed ";
+// Pause after the first failed call, which doubles, and the longest time of one call. Not measured.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
 constexpr absl::Duration kLongestCall = absl::Seconds(5);
 

@@ -108,7 +108,7 @@ ParameterLayout LayoutOfParameters(const LayerDefinition& layer, int tensor_para
 uint64_t InitialStream(uint64_t seed, int layer_index, const ParameterTensor& tensor);
 double InitialDeviation(const ParameterTensor& tensor);
 // Returns the initial value of an element; the same under every plan. `row` and `column` are those
-// of the whole tensor.
+// of the whole tensor. Tests compare with it what kernels fill by the two above.
 double InitialElement(uint64_t seed, int layer_index, const ParameterTensor& tensor, int64_t row,
                       int64_t column);
 

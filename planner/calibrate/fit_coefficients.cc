@@ -19,7 +19,10 @@ constexpr double kInset = 1e-4;
 // Step of the differences, in prior widths: coarse enough to look over kinks such
 // as whole bytes and whole waves of tiles.
 constexpr double kDifferenceStep = 0.02;
+// A fit has converged if no coordinate moves by as much. Not measured for other values.
 constexpr double kSmallestStep = 1e-5;
+// Derivative of a residual by the coordinate of a parameter from which its run counts as evidence
+// for the parameter. Not measured for other values.
 constexpr double kNoticeableChange = 1e-3;
 
 // The fit works on a coordinate of every parameter: ln(value), bent near the bounds so that any

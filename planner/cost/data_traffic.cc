@@ -1,3 +1,6 @@
+// The part of `LayerTraffic` that is about ranks with the same parameters: gradients, sharded
+// parameters, and tied tables.
+
 #include "planner/cost/layer_traffic.h"
 
 #include <algorithm>

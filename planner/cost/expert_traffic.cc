@@ -1,3 +1,5 @@
+// The part of `LayerTraffic` that is about expert-parallel ranks.
+
 #include "planner/cost/layer_traffic.h"
 
 #include <algorithm>

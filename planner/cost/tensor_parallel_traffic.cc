@@ -93,7 +93,7 @@ TensorParallelTraffic TrafficOf(const LayerDefinition& layer, bool sequence_para
       return traffic;
     }
     case LayerKind::kOpaque:
-      // Its exchanges are given (`OpaqueExchange`).
+      // Its exchanges are given (`LayerDefinition::opaque`).
       return traffic;
   }
   // A part for each norm.

@@ -7,9 +7,11 @@
 namespace parplan {
 namespace {
 
+// Interval between two looks at the hardware, which seldom changes. Not measured.
 constexpr absl::Duration kInventoryInterval = absl::Hours(1);
 // Pause before measuring the next part of what a time budget left out.
 constexpr absl::Duration kRestPause = absl::Minutes(1);
+// Pauses after a failed measurement. Not measured: each attempt takes the devices from jobs.
 constexpr BackoffOptions kMeasurementPauses = {absl::Minutes(1), absl::Hours(1)};
 
 }  // namespace

@@ -35,6 +35,7 @@ using Curve = std::map<int64_t, StoredTime>;
 
 // Returns the stored time at a size, interpolated if need be; absent far beyond the measured sizes.
 std::optional<StoredTime> At(const Curve& curve, int64_t bytes) {
+  // Sizes are measured in steps of 2 or 4, so a size further out than this was never near one.
   constexpr int64_t kBeyond = 2;
   const auto above = curve.lower_bound(bytes);
   if (above == curve.end()) {

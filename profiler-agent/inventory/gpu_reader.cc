@@ -16,7 +16,10 @@
 namespace parplan {
 namespace {
 
+// The longest of NVML's texts that are read here (NVML_DEVICE_NAME_V2_BUFFER_SIZE).
 constexpr unsigned kTextBytes = 96;
+// A GPU is in use above this utilisation, or if more than one part in so many of its memory is:
+// what the driver itself uses is less. Not measured.
 constexpr int kBusyUtilizationPercent = 5;
 constexpr int64_t kFreeMemoryShare = 50;
 

@@ -10,6 +10,7 @@
 namespace parplan {
 namespace {
 
+// Utilisation from which a clock counts: an idle GPU lowers its clock. Not measured.
 constexpr int kLoadPercent = 50;
 // Clocks that differ by less are usual, since a GPU changes them in small steps all the time. A
 // larger share of the median is worth a warning.

@@ -12,6 +12,7 @@
 namespace parplan {
 
 std::string BusyCpuText(double load, int core_count, int rank_count) {
+  // The load average of a node without jobs: daemons and this agent. Not measured.
   constexpr double kUsualLoad = 0.5;
   // With more ranks than cores, the ranks share cores anyway.
   const int wanted = std::min(rank_count, core_count);

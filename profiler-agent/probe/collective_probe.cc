@@ -12,6 +12,8 @@
 namespace parplan {
 namespace {
 
+// Operations that are timed together if one is shorter than a sample should be, and samples between
+// two decisions of all ranks whether to go on, which are a collective themselves. Not measured.
 constexpr int kMaxOperationsOfSample = 64;
 constexpr int kSamplesAtOnce = 8;
 // Operations alternate between two buffers, as in training: a message is not the one just sent, but

@@ -12,7 +12,10 @@
 namespace parplan {
 namespace {
 
+// Bytes of one copy: more than the caches of a GPU hold, so that the speed is that of memory
+// and bus.
 constexpr int64_t kCopiedBytes = int64_t{64} << 20;
+// Products that fill the time of one all-reduce, at most, however slow the network is.
 constexpr int kMaxProductCount = 4096;
 
 // One rank's computation and communication, alone and together.

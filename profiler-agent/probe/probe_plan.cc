@@ -21,9 +21,15 @@ using agent::v1::CollectiveKey;
 using agent::v1::LayerKey;
 using agent::v1::ProbePlan;
 
+// Time for one size of one collective. Sizes are four times as far apart instead of twice if all of
+// them would take more than half of the budget (`WholeProbe`). Not measured for other values.
 constexpr absl::Duration kCollectiveTimeLimit = absl::Milliseconds(200);
+// Bounds of the time for one layer, of which each gets an equal part of what collectives leave. Not
+// measured for other values.
 constexpr absl::Duration kLongestLayerTime = absl::Seconds(20);
 constexpr absl::Duration kShortestLayerTime = absl::Seconds(1);
+// Uncertainty of a median (`ProbePlan.precision`) at which a measurement ends before its time. Not
+// measured for other values.
 constexpr double kPrecision = 0.02;
 
 constexpr Collective kCollectives[] = {

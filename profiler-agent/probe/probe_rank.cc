@@ -30,6 +30,7 @@
 namespace parplan {
 namespace {
 
+// Repetitions of which the median counts; odd, so that it is one of them. Not measured.
 constexpr int kOverlapRepetitionCount = 11;
 constexpr int kCopyRepetitionCount = 11;
 // Groups of all ranks, to measure the memory of one. The first also loads kernels of the library,

@@ -58,7 +58,8 @@ struct AccessRow {
   Access of(Role role) const { return access[static_cast<size_t>(role)]; }
 };
 
-// Returns all rows, by service. They and the row of `RowOf` live as long as the process.
+// Returns all rows, by service, for tests of every row. They and the row of `RowOf` live as long as
+// the process.
 absl::Span<const AccessRow> AccessTable();
 
 // Returns the row of a method, by its name alone (`CreatePlan`). A method without a row is a

@@ -83,7 +83,7 @@ absl::StatusOr<IdentityPattern> IdentityPattern::Create(absl::string_view text,
       (pattern.segments_.size() != 2 || absl::StartsWith(text, "k8s:/") ||
        absl::EndsWith(text, "/"))) {
     return PatternError(field, text,
-                        "must be `k8s:NAMESPACE/NAME`; `*` in the place of one of them stands for "
+                        "must be `k8s:NAMESPACE/NAME`; `*` instead of one of them stands for "
                         "all of its kind, as in `k8s:*/*`");
   }
   if (is_dns) {

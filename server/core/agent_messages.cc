@@ -15,6 +15,7 @@
 namespace parplan {
 namespace {
 
+// The limits of agent_service.proto. No name in the DNS is longer than a host's (RFC 1035, 2.3.4).
 constexpr int kMaxNameCharacters = 128;
 constexpr int kMaxHostCharacters = 255;
 constexpr int kMaxIdCharacters = 64;

@@ -1,3 +1,5 @@
+// `UploadSession` of profile_keeper.h.
+
 #include <memory>
 #include <mutex>
 #include <optional>

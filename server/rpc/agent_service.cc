@@ -1,3 +1,5 @@
+// `AgentService` of services.h.
+
 #include "server/rpc/agent_call.h"
 #include "server/rpc/services.h"
 #include "server/rpc/unary_call.h"

@@ -1,3 +1,5 @@
+// `CalibrationService` of services.h.
+
 #include "server/core/calibration_core.h"
 #include "server/rpc/services.h"
 #include "server/rpc/unary_call.h"

@@ -1,3 +1,5 @@
+// `ExecutionService` of services.h.
+
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 

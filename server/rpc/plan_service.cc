@@ -1,3 +1,5 @@
+// `PlanService` of services.h.
+
 #include <memory>
 #include <utility>
 

@@ -1,3 +1,5 @@
+// `AccuracyHtml` of accuracy_report.h.
+
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -1,3 +1,5 @@
+// `AccuracyJson` of accuracy_report.h.
+
 #include <optional>
 #include <string>
 #include <utility>

@@ -1,3 +1,5 @@
+// `AccuracyText` of accuracy_report.h.
+
 #include <cstddef>
 #include <map>
 #include <utility>

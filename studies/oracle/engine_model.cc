@@ -279,26 +279,4 @@ int EngineModel::UsableMegabytes() const {
   return whole - static_cast<int>(whole * 0.2);
 }
 
-double EnginePipelineTime(absl::Span<const double> without_sync, absl::Span<const double> with_sync,
-                          int64_t chunks) {
-  const int degree = static_cast<int>(without_sync.size());
-  const double micro_batches = static_cast<double>(chunks);
-  double sum = 0.0;
-  for (const double time : without_sync) sum += time;
-  const double last = sum + (micro_batches - 1.0) * without_sync.back();
-  const double first = without_sync.front();
-  const double ahead = std::min(degree - 1.0, micro_batches - 1.0) * first;
-  const double behind = sum - first;
-  const double filled = std::max(ahead / 3.0, behind / 3.0) +
-                        std::max(2.0 * ahead / 3.0, 2.0 * behind / 3.0) +
-                        first * std::max(0.0, micro_batches + 1.0 - degree);
-  double exposed = 0.0;
-  double before = 0.0;
-  for (int stage = 0; stage < degree; ++stage) {
-    before += without_sync[stage];
-    exposed = std::max(exposed, with_sync[stage] - before);
-  }
-  return std::max(last, filled) + exposed;
-}
-
 }  // namespace parplan::oracle

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "studies/oracle/oracle_case.h"
 
 namespace parplan::oracle {
@@ -164,13 +163,6 @@ class EngineModel {
   std::map<std::pair<bool, int>, std::map<int, double>> tables_;
   double overlap_ = 1.0;
 };
-
-// Returns the time of a step in seconds by which the engine ranks plans. `without_sync`: [stage]
-// seconds of one micro-batch without gradient synchronisation. `with_sync`: [stage] the same with
-// it, for the layers without embedding and head. REQUIRES, unchecked: both have an entry for each
-// stage, of which there is one at least.
-double EnginePipelineTime(absl::Span<const double> without_sync, absl::Span<const double> with_sync,
-                          int64_t chunks);
 
 }  // namespace parplan::oracle
 

@@ -1,3 +1,5 @@
+// `OverlapSection` and `ChecksSection` of page_sections.h.
+
 #include "studies/papers/page_sections.h"
 
 #include <algorithm>

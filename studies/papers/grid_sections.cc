@@ -1,3 +1,5 @@
+// `GridSection`, `OrderSection` and `SpeedUpSection` of page_sections.h.
+
 #include "studies/papers/page_sections.h"
 
 #include <map>

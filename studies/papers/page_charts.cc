@@ -1,3 +1,5 @@
+// `PapersPictures` of papers_page.h.
+
 #include "studies/papers/papers_page.h"
 
 #include <algorithm>

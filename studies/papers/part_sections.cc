@@ -1,3 +1,5 @@
+// `AblationSection`, `PipelineSection` and `ForwardMemorySection` of page_sections.h.
+
 #include "studies/papers/page_sections.h"
 
 #include <algorithm>

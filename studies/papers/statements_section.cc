@@ -1,3 +1,5 @@
+// `StatementsSection` of page_sections.h.
+
 #include "studies/papers/page_sections.h"
 
 #include <algorithm>

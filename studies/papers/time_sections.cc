@@ -1,3 +1,5 @@
+// `GranularitySection`, `TimesSection` and what they share of page_sections.h.
+
 #include "studies/papers/page_sections.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// `UnlikeSection` and `SummaryOf` of page_sections.h.
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "studies/papers/page_sections.h"

@@ -1,3 +1,5 @@
+// `WalksSection` of page_sections.h.
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

@@ -125,6 +125,18 @@ class Docs(unittest.TestCase):
                 self.assertTrue(exists(name) or name.startswith("tests/golden"),
                                 f"{path.relative_to(FLAGS.source)} names {name}")
 
+    def test_no_room_has_more_than_three_tenths_of_the_lines(self):
+        # A room is a folder of the top level (docs/adr/0017-rooms.md). A larger one is divided, as
+        # `clients` was, which had 39 %.
+        lines = {}
+        for path in tracked():
+            room = path.relative_to(FLAGS.source).parts[0]
+            if room != "tests" and path.suffix in (".cc", ".h", ".cu", ".c", ".proto", ".py"):
+                lines[room] = lines.get(room, 0) + path.read_bytes().count(b"\n")
+        self.assertGreater(len(lines), 5)
+        for room, count in lines.items():
+            self.assertLessEqual(count / sum(lines.values()), 0.3, room)
+
     def test_sections_of_papers_that_are_cited_exist(self):
         # `papers.md 1.5`, `docs/papers.md, section 2.1`, `papers.md 1 and 2`, `papers.md 1.2 to
         # 1.5`; comments may break the line in between.

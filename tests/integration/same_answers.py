@@ -27,7 +27,8 @@ CLOCK = re.compile(r'^\s*"(search_time_s|search_seconds|wall_time_s|wall_seconds
                    r'search_time|search_duration|created|create_time|planned_at|elapsed_s|search_cpu_s|'
                    r'duration|speedup|ours_s|search_s)": .*$', re.M)
 PLANNERS = ["exact", "galvatron-bmw", "galvatron", "galvatron-base", "megatron", "dp", "sdp", "tp",
-            "pp", "min-memory-ilp"]
+            "pp", "dp+tp", "dp+pp", "deepspeed-3d", "fsdp-best", "min-memory-ilp", "alpa-like",
+            "colossal-auto-like"]
 
 
 def run(program, arguments, folder):
@@ -55,6 +56,11 @@ def questions_of_examples(examples):
     yield "llama-8-batches", [*model, "--cluster", one, *profile, "--batch", "8..64"]
     yield "llama-8-nothing-fits", [*model, "--cluster", one, *profile, "--batch", "64",
                                    "--headroom", "0.02"]
+    yield "llama-8-front", [*model, "--cluster", one, *profile, "--batch", "64", "--front"]
+    yield "llama-8-robust", [*model, "--cluster", one, *profile, "--batch", "64", "--robust"]
+    yield "gpt-7.5b-8", ["--model", f"{examples}/gpt-7.5b.model.json", "--cluster",
+                         f"{examples}/a100-80g-8.cluster.json", "--batch", "64",
+                         "--allow-estimates"]
     for small in ("small-gpt", "small-gpt-bf16"):
         yield f"{small}-8", ["--model", f"{examples}/{small}.model.json", "--cluster", one,
                              "--batch", "32", "--allow-estimates"]

@@ -16,6 +16,8 @@
 namespace parplan::planctl {
 namespace {
 
+// The factor by which each resource is made larger or faster. Chosen by hand: far above rounding,
+// and small enough for a figure per percent.
 constexpr double kMore = 1.1;
 
 absl::StatusOr<PlanningProblem> ProblemOfGiven(const ExplainContext& context, const Plan& plan) {

@@ -170,7 +170,7 @@ class Plan:
 
     @property
     def recompute_policy(self) -> RecomputePolicy | None:
-        """What layers with selective recomputation compute again, or None if there are none."""
+        """The parts that layers with selective recomputation compute again, or None without any."""
         is_selective = any(layer.strategy.recompute == Recompute.SELECTIVE
                            for layer in self.layers)
         return self._recompute_policy if is_selective else None

@@ -1,4 +1,4 @@
-"""What a plan says: its stages, layers and strategies, read from a signed payload."""
+"""The contents of a plan: its stages, layers and strategies, read from a signed payload."""
 
 from __future__ import annotations
 

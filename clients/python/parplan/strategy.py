@@ -36,10 +36,10 @@ class RecomputeModule(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class RecomputePolicy:
-    """What layers with `Recompute.SELECTIVE` compute again. With the option `attention` it is
-    attention; with `op` everything is but the results of `saved_operators` (`aten.mm.default`), of
-    which each product whose number `recomputed_product_interval` divides is computed again all the
-    same."""
+    """The parts that layers with `Recompute.SELECTIVE` compute again. With the option `attention` it
+    is attention; with `op` everything is but the results of `saved_operators` (`aten.mm.default`),
+    of which each product whose number `recomputed_product_interval` divides is computed again all
+    the same."""
     selective_ac_option: str = "attention"
     saved_operators: tuple[str, ...] = ()
     recomputed_product_interval: int = 0

@@ -114,7 +114,7 @@ def _tensor(plan: Plan, layer: LayerProgram) -> Iterator[Traffic]:
         parts = norms + int(has_experts and definition.shared_expert_feed_forward_size > 0)
         again = int(strategy.recompute == Recompute.FULL)
         if by_tokens:
-            # Of experts also the numbers and weights that each token has chosen.
+            # For experts also the numbers and weights that each token has chosen.
             gathers = parts + 2 * has_experts
             counts = {ALL_GATHER: (1 + again) * gathers + parts,
                       REDUCE_SCATTER: (2 + again) * parts - again + has_experts}

@@ -13,7 +13,8 @@ namespace {
 // longer ones make the link uneven. Not measured.
 constexpr absl::Duration kPiece = absl::Microseconds(400);
 constexpr int64_t kLeastPieceBytes = 4096;
-// Largest delay that a late sender may make up for.
+// Largest delay that a late sender may make up for: below `kPiece`, so that a rank that slept too
+// long does not lose bandwidth, and one that had nothing to send gains none. Not measured.
 constexpr absl::Duration kCredit = absl::Microseconds(300);
 
 }  // namespace

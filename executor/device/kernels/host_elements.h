@@ -24,7 +24,8 @@ float FromBfloat16(uint16_t bits);
 absl::Status WriteElements(LayerKernels& kernels, ElementType type, absl::Span<const double> values,
                            void* data);
 // Returns `count` elements of `type` from device memory `data` on, after all earlier work, or the
-// errors of the copy. REQUIRES: `type` is not kByte; aborts otherwise.
+// errors of the copy. Tests read with it what kernels computed. REQUIRES: `type` is not kByte;
+// aborts otherwise.
 absl::StatusOr<std::vector<double>> ReadElements(LayerKernels& kernels, ElementType type,
                                                  const void* data, int64_t count);
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "planner/search/space/layout_index.h"
 
 namespace parplan {
 
@@ -25,7 +26,7 @@ StageTables::StageTables(const PlanningProblem& problem, const CostModel& costs,
                            costs.searched_group().sequence_parallel(definition))) {
       entries_[definition].push_back(
           {.strategy = strategy,
-           .layout = LayoutOf(strategy),
+           .layout = LayoutIndex(strategy, layouts_),
            .cost = costs.searched_group().CostOfLayer(definition, strategy, micro_batch_size,
                                                       pipeline_parallel_degree_)});
     }
@@ -44,19 +45,6 @@ StageTables::StageTables(const PlanningProblem& problem, const CostModel& costs,
       }
     }
   }
-}
-
-int StageTables::LayoutOf(const Strategy& strategy) {
-  for (size_t layout = 0; layout < layouts_.size(); ++layout) {
-    const Strategy& other = layouts_[layout];
-    if (other.tensor_parallel_degree == strategy.tensor_parallel_degree &&
-        other.data_parallel_degree == strategy.data_parallel_degree &&
-        other.rank_order == strategy.rank_order) {
-      return static_cast<int>(layout);
-    }
-  }
-  layouts_.push_back(strategy);
-  return static_cast<int>(layouts_.size()) - 1;
 }
 
 int64_t StageTables::InFlight(int stage_index) const {

@@ -91,8 +91,6 @@ class StageTables {
   std::vector<Seconds> FastestLayerTimes(const StageObjective& objective) const;
 
  private:
-  int LayoutOf(const Strategy& strategy);
-
   int pipeline_parallel_degree_;
   int64_t micro_batch_count_;
   Schedule schedule_;

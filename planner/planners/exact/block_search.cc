@@ -25,10 +25,12 @@ namespace {
 constexpr int64_t kMaxBounded = 2'000;
 constexpr int64_t kMaxSearched = 256;
 constexpr int64_t kMaxLooks = 1'024;
-// Plans of virtual stages that are simulated for one pair.
+// Plans of virtual stages that are simulated for one pair, so that the first pairs leave some of
+// `kMaxLooks` to others. Not measured for other values.
 constexpr int64_t kMaxLooksOfPair = 192;
 // States of the search of one pair, and of all together; a state is a stage of a partition, or a
-// join of one with those after it.
+// join of one with those after it. Pairs that would exceed them keep their bound. Not measured for
+// other values.
 constexpr int64_t kMaxStatesOfPair = 2'000'000;
 constexpr int64_t kMaxBlockStates = 8'000'000;
 

@@ -17,9 +17,11 @@ namespace {
 constexpr int64_t kMostWork = 200'000;
 constexpr int64_t kWorkOfLayerKind = 100;
 constexpr int64_t kWorkOfStrategy = 2;
-// The most of it that listing the shapes of one pipeline degree may take.
+// The most of it that listing the shapes of one pipeline degree may take, so that the first
+// degrees leave some to the others. Not measured for other values.
 constexpr int64_t kMostWorkOfDegree = kMostWork / 16;
-// Passes of a plan, at most: larger ones take the search itself long to simulate.
+// Micro-batches times pipeline degree of a plan, at most: larger ones take the search itself long
+// to simulate. Not measured for other values.
 constexpr int64_t kMostPasses = 1 << 16;
 
 // The part of a plan that all its layers have in common.

@@ -8,6 +8,7 @@
 
 #include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
+#include "planner/search/space/layout_index.h"
 
 namespace parplan {
 namespace {
@@ -152,7 +153,7 @@ void GalvatronTables::AddOption(const StrategySpace& space, const CostModel& cos
     option.strategies.push_back(*strategy);
     option.costs.push_back(cost);
   }
-  option.layout = LayoutOf(leading);
+  option.layout = LayoutIndex(leading, layouts_);
   kind.options.push_back(std::move(option));
 }
 
@@ -165,19 +166,6 @@ void GalvatronTables::AddTransitions(const CostModel& costs, GalvatronKind& kind
                                                 option.strategies.front(), micro_batch_size_);
     }
   }
-}
-
-int GalvatronTables::LayoutOf(const Strategy& strategy) {
-  for (size_t layout = 0; layout < layouts_.size(); ++layout) {
-    const Strategy& other = layouts_[layout];
-    if (other.tensor_parallel_degree == strategy.tensor_parallel_degree &&
-        other.data_parallel_degree == strategy.data_parallel_degree &&
-        other.rank_order == strategy.rank_order) {
-      return static_cast<int>(layout);
-    }
-  }
-  layouts_.push_back(strategy);
-  return static_cast<int>(layouts_.size()) - 1;
 }
 
 template <typename Refuses>

@@ -114,7 +114,6 @@ class GalvatronTables {
                  const std::vector<std::vector<Strategy>>& strategies, size_t leader,
                  const Strategy& leading, const Strategy* of_end, GalvatronKind& kind);
   void AddTransitions(const CostModel& costs, GalvatronKind& kind) const;
-  int LayoutOf(const Strategy& strategy);
 
   int pipeline_parallel_degree_;
   int64_t micro_batch_size_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 
@@ -92,6 +93,31 @@ TEST(EngineModel, IsThatOfTheTables) {
     }
   }
   EXPECT_EQ(table_count, 21);
+}
+
+// Returns the time of a step in seconds by which the engine ranks plans. `without_sync`: [stage]
+// seconds of one micro-batch without gradient synchronisation. `with_sync`: [stage] the same with
+// it, for the layers without embedding and head.
+double EnginePipelineTime(const std::vector<double>& without_sync,
+                          const std::vector<double>& with_sync, int64_t chunks) {
+  const int degree = static_cast<int>(without_sync.size());
+  const double micro_batches = static_cast<double>(chunks);
+  double sum = 0.0;
+  for (const double time : without_sync) sum += time;
+  const double last = sum + (micro_batches - 1.0) * without_sync.back();
+  const double first = without_sync.front();
+  const double ahead = std::min(degree - 1.0, micro_batches - 1.0) * first;
+  const double behind = sum - first;
+  const double filled = std::max(ahead / 3.0, behind / 3.0) +
+                        std::max(2.0 * ahead / 3.0, 2.0 * behind / 3.0) +
+                        first * std::max(0.0, micro_batches + 1.0 - degree);
+  double exposed = 0.0;
+  double before = 0.0;
+  for (int stage = 0; stage < degree; ++stage) {
+    before += without_sync[stage];
+    exposed = std::max(exposed, with_sync[stage] - before);
+  }
+  return std::max(last, filled) + exposed;
 }
 
 // Returns T of the engine's ranking, in seconds.

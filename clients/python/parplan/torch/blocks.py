@@ -1,4 +1,4 @@
-"""What happens around the modules of a tensor-parallel block: activations become whole for it, and
+"""Moves around the modules of a tensor-parallel block: activations become whole for it, and
 its modules that are not split get them as plain tensors."""
 
 from __future__ import annotations

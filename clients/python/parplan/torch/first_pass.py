@@ -1,4 +1,4 @@
-"""What the first pass over a layer shows and its modules do not say: draws of random numbers,
+"""Facts that the first pass over a layer shows and its modules do not say: draws of random numbers,
 statistics of a batch, and buffers that change. It is refused before the first update."""
 
 from __future__ import annotations

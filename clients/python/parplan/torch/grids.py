@@ -31,7 +31,7 @@ EXPERT_GRADIENT, EXPERT = "expert_gradient", "expert"
 
 @dataclasses.dataclass(frozen=True)
 class _Axes:
-    """What the ranks of a mesh depend on."""
+    """The facts on which the ranks of a mesh depend."""
     tensor: int
     gradient: int
     tensor_innermost: bool

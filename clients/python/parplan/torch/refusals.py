@@ -1,4 +1,4 @@
-"""What this release does not run exactly; refused before the first step, with the layer."""
+"""Plans that this release does not run exactly; refused before the first step, with the layer."""
 
 from __future__ import annotations
 

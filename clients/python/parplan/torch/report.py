@@ -30,7 +30,7 @@ from parplan.errors import Error, UploadTooLarge
 from parplan.plan import Plan
 from parplan.torch.ranks import gather, this_rank
 
-# As executor/report/execution_reporter.h has them: beyond the first, the oldest windows are lost.
+# Limits of executor/report/execution_reporter.h: beyond the first, the oldest windows are lost.
 _MAX_WINDOWS = 4096
 _BATCH_WINDOWS = 256
 _FIRST_PAUSE_SECONDS = 0.2

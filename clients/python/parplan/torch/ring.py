@@ -78,7 +78,7 @@ def ring_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """What is read of a block: by the queries from `first` on, the keys before `end`."""
+    """The part of a block that is read: by the queries from `first` on, the keys before `end`."""
     first: int
     end: int
     is_causal: bool

@@ -24,7 +24,7 @@ constexpr double kBlockHope = 1.03;
 // States that a simulated plan counts on the meter, as in uneven_search.cc.
 constexpr int64_t kStatesOfBlockLook = 64;
 // More recomputed layers tried where memory sums say that a plan fits and the allocator's reserve
-// does not.
+// does not. Each is a simulation. Not measured for other numbers.
 constexpr int kMaxBlockRetries = 3;
 
 // The plans of one candidate and choice.

@@ -4,7 +4,7 @@
 // all if there are few, are enumerated, and each is simulated unless a bound excludes it. Those of
 // all other partitions are searched by uneven_search.h, in large spaces apart from the others.
 // Groups of more micro-batches than the pipeline degree are searched apart, at the end; only
-// functions with `GroupSize` in their name cover them. `BestFirstSearch` calls the searches; the
+// functions with "GroupSize" in their name cover them. `BestFirstSearch` calls the searches; the
 // list of candidates and `SteadyBound` call the bounds.
 //
 // Words (docs/glossary.md): a cutoff is a time that a plan must stay below to be wanted; a meter

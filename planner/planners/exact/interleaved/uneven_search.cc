@@ -34,7 +34,8 @@ constexpr double kHopeOfFew = 1.1;
 // States that a simulated plan counts on the meter. It stands for the time a simulation takes
 // compared with a label; not measured.
 constexpr int64_t kStatesOfLook = 64;
-// Virtual stages from which a simulated plan counts as two, three and so on.
+// Virtual stages from which a simulated plan counts as two, three and so on, because simulating
+// takes time in proportion to them. Not measured.
 constexpr int64_t kStagesOfLook = 64;
 
 // Simulates plans of listed leaves and improves the best.

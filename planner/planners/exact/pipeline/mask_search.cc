@@ -22,23 +22,29 @@ constexpr double kMaxExcess = 100.0;
 // proves more than the one before and costs more. Beginning with coarse grains made the later,
 // exact searches smaller (docs/search.md, "Coarse first"); the single values are not measured.
 constexpr double kGrains[] = {1.0 / 32, 1.0 / 256, 1.0 / 2048, 1.0 / 8192, 0.0};
-// The same for a quick search.
+// The same for a quick search, which only gives an incumbent and is not repeated with finer grains.
+// Not measured for other values.
 constexpr double kDiveGrain = 1.0 / 256;
 // If the best plan by rounded times takes longer than the bound by more than so many grains, the
-// bound lacks something else, and later searches let every stage synchronise.
+// bound lacks something else, and later searches let every stage synchronise. Not measured for
+// other values.
 constexpr double kLooseGrains = 2.0;
-// Share of a grain that a move between layouts of one class may take.
+// Share of a grain that a move between layouts of one class may take. With more the bound is
+// weaker, with less there are more classes to search. Not measured.
 constexpr double kShareOfMoves = 0.5;
-// Growth of the step searched for if there is no reference.
+// Growth of the step searched for if there is no reference. A larger one may build a graph that is
+// too large, a smaller one builds more graphs. Not measured for other values.
 constexpr double kGrowth = 1.25;
 // If graphs are too large, the search for the largest target whose graph is not ends this close to
-// it.
+// it: the bound then lacks at most 0.2 %. Each step halves the ratio that is left, on a logarithmic
+// scale, and builds a graph. Not measured for other values.
 constexpr double kCloseTargets = 1.002;
 // Limits of the enumeration of plans that may be faster than a simulated one: stages joined, and
 // plans simulated. Above them the answer keeps its gap. Not measured for other values.
 constexpr int64_t kMaxEnumerated = 200'000;
 constexpr int64_t kMaxSimulated = 2'000;
-// Plans simulated in the order of their bounds before the enumeration.
+// Plans simulated in the order of their bounds before the enumeration, for each plan that is
+// wanted: the best of their steps is the cutoff of the enumeration. Not measured for other numbers.
 constexpr int kMaxTried = 8;
 // Runs of layers in all stages of plans above which only the best partition is solved. Not
 // measured.

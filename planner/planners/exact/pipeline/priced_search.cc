@@ -16,15 +16,18 @@
 namespace parplan {
 namespace {
 
-// Number of layouts in which plans are made.
+// Number of layouts in which plans are made, the cheapest at the best prices first. Each takes
+// `kPartitions` partitions, so that more take longer for every mask. Not measured for other
+// numbers.
 constexpr int kMaxLayouts = 3;
 // Partitions tried in each layout, each corrected by the stage times of the last one. Chosen by
 // hand; no other number was measured.
 constexpr int kPartitions = 4;
 // Factor applied to the time of a stage that did not fit, so that the next partition gives it fewer
-// layers.
+// layers. Not measured for other values.
 constexpr double kTooLong = 1.05;
-// Searches with less memory, if plans fit except for what the allocator keeps.
+// Searches with less memory, if plans fit except for what the allocator keeps. Each has less by
+// what plans of the last one exceeded. Not measured for other numbers.
 constexpr int kMaxPricedAttempts = 3;
 
 // Makes the plans of one setting and mask.

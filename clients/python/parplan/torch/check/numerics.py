@@ -56,7 +56,7 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """What each rank gets, in a form that goes from process to process."""
+    """The inputs of each rank, in a form that goes from process to process."""
     payload: bytes
     model: bytes
     topology: bytes

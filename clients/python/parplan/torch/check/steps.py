@@ -80,7 +80,7 @@ class Counted:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a process needs to run a rank of a verified plan."""
+    """The data with which a process runs a rank of a verified plan."""
     payload: bytes
     model: bytes
     topology: bytes
@@ -104,7 +104,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class _Seen:
-    """What a rank counted: calls, and those of them behind the last backward pass."""
+    """The counts of a rank: calls, and those of them behind the last backward pass."""
     calls: collections.Counter[Any] = dataclasses.field(default_factory=collections.Counter)
     late: collections.Counter[Any] = dataclasses.field(default_factory=collections.Counter)
     fault: str = ""

@@ -1,4 +1,4 @@
-"""What a measurement needs of a device: time, memory and clocks."""
+"""The parts of a device that a measurement needs: time, memory and clocks."""
 
 from __future__ import annotations
 

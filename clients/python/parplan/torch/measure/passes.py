@@ -24,7 +24,7 @@ class PassTimes:
     """Times of one layer for one micro-batch."""
     forward: Spread
     backward: Spread
-    # What a reader should know, or empty.
+    # Notes for a reader, or empty.
     note: str
 
 

@@ -1,4 +1,4 @@
-"""What `parplan-torch profile` measures, and what comes of it before it is a profile."""
+"""The request of `parplan-torch profile`, and its results before they are a profile."""
 
 from __future__ import annotations
 

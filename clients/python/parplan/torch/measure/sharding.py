@@ -1,4 +1,4 @@
-"""What `fully_shard` adds to the passes over layers on processors.
+"""The time that `fully_shard` adds to the passes over layers on processors.
 
 There its collectives run beside nothing: streams of processors do nothing, and calls of gloo return
 when they are done. Beside them parameters and gradients are copied into messages and out of them,
