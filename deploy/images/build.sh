@@ -7,7 +7,9 @@
 #
 # IMAGE is server, agent, sidecar, planctl or executor; by default the first four. They are stored in
 # OUT/storage, for buildah with `--root OUT/storage --runroot OUT/run --storage-driver vfs`, and with
-# --archive also as OUT/parplan-IMAGE.tar (OCI). Prints a line for each image: name, id, bytes.
+# --archive also as OUT/parplan-IMAGE.tar (OCI), whose digests are in OUT/digests. The bill of
+# materials is in the image (usr/share/doc/parplan/sbom.spdx.json) and beside it, as
+# OUT/parplan-IMAGE.spdx.json. Prints a line for each image: name, id, bytes.
 set -euo pipefail
 umask 022
 source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -29,13 +31,14 @@ while [[ $# -gt 0 ]]; do
     --out) out=$2 && shift 2 ;;
     --tag) tag=$2 && shift 2 ;;
     --archive) archive=1 && shift ;;
-    --help | -h) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;;
+    --help | -h) sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;;
     -*) fail "no such option: $1" ;;
     *) images+=("$1") && shift ;;
   esac
 done
 if [[ "${#images[@]}" -eq 0 ]]; then images=(server agent sidecar planctl); fi
 command -v buildah >/dev/null || fail "buildah is not installed (Debian: buildah)"
+[[ -x /usr/bin/python3 ]] || fail "python3 is not installed (Debian: python3)"
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
@@ -105,6 +108,15 @@ libraries_of() {
   ldd "$1" | awk '$1 ~ /^\/.*ld-linux/ {print $1}'
 }
 
+# Writes what is in an image into it, and beside it. Like the image it bears no time.
+write_sbom() {
+  local root=$1 name=$2
+  SOURCE_DATE_EPOCH=0 /usr/bin/python3 -B "$source_folder/deploy/releases/make_sbom.py" image \
+    "$root" "$name" "$tag" "$out/$name.spdx.json" --bin "$bin" --stand-in "$left_out" ||
+    fail "the bill of materials of $name could not be written"
+  install -m 644 "$out/$name.spdx.json" "$root/usr/share/doc/parplan/sbom.spdx.json"
+}
+
 # Copies the programs and all linked libraries into a folder that becomes the image's root.
 gather() {
   local root=$1 program library name user real package reals=()
@@ -153,6 +165,7 @@ gather() {
   echo 'parplan:x:65532:65532::/:/usr/sbin/nologin' >"$root/etc/passwd"
   echo 'parplan:x:65532:' >"$root/etc/group"
   echo 'hosts: files dns' >"$root/etc/nsswitch.conf"
+  write_sbom "$root" "parplan-$image"
   # The root file system is read-only and has no owner; volumes are mounted for data.
   find "$root" -type d -exec chmod 755 {} +
   find "$root" -exec touch -h -d @0 {} +
@@ -169,6 +182,7 @@ containerfile() {
   echo "ENTRYPOINT [\"/usr/bin/$first\"]"
 }
 
+if [[ -n "$archive" ]]; then : >"$out/digests"; fi
 for image in "${images[@]}"; do
   read -r -a programs <<<"$(programs_of "$image")"
   [[ "${#programs[@]}" -gt 0 ]] || exit 1
@@ -185,9 +199,11 @@ for image in "${images[@]}"; do
     fail "parplan-$image could not be built"
   fi
   if [[ -n "$archive" ]]; then
-    "${run_buildah[@]}" push --quiet "parplan-$image:$tag" \
+    rm -f "$out/parplan-$image.tar"
+    "${run_buildah[@]}" push --quiet --digestfile "$context/digest" "parplan-$image:$tag" \
       "oci-archive:$out/parplan-$image.tar:parplan-$image:$tag" >"$context/log" 2>&1 ||
       { cat "$context/log" >&2 && exit 1; }
+    echo "parplan-$image $(cat "$context/digest")" >>"$out/digests"
   fi
   bytes=$(find "$context/root" -type f -printf '%s\n' | awk '{sum += $1} END {print sum}')
   echo "parplan-$image:$tag $(cat "$context/id") $bytes"

@@ -23,7 +23,7 @@ import parplan_process as parplan
 
 FLAGS = argparse.Namespace()
 PATIENCE_SECONDS = 600
-OVERLAYS = ("single", "replicas", "replicas-mtls")
+OVERLAYS = ("single", "replicas", "trial-plaintext")
 MEASUREMENTS = ("layer_definitions", "layer_timings", "layer_memories", "collective_timings")
 OK, REFUSED, NO_BACK_END = 0, 5, 6
 

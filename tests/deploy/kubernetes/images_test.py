@@ -173,6 +173,13 @@ class Images(unittest.TestCase):
                 copyright_file = root / "usr/share/doc" / line.split()[0] / "copyright.gz"
                 self.assertTrue(copyright_file.is_file(), copyright_file)
 
+    def test_the_bill_of_materials_says_what_is_in_them(self):
+        for name in self.names:
+            out = self.folder / "images"
+            run("/usr/bin/python3", "-B", FLAGS.source / "deploy/releases/make_sbom.py", "check",
+                out / f"parplan-{name}.spdx.json", "--root", out / f"context-{name}" / "root",
+                "--bin", FLAGS.bin)
+
     def test_their_settings_are_those_of_the_manifests(self):
         for name in self.names:
             config = json.loads(run(*self.buildah("inspect", "--type", "image",

@@ -28,15 +28,17 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integratio
 import parplan_process
 
 FLAGS = argparse.Namespace()
-FOLDERS = ("base", "overlays/single", "overlays/replicas", "overlays/replicas-mtls",
-           "overlays/replicas-tokens", "agent", "agent-tokens", "job", "job-tokens", "monitoring")
+FOLDERS = ("base", "overlays/single", "overlays/replicas", "overlays/replicas-tokens",
+           "overlays/trial-plaintext", "agent", "agent-tokens", "job", "job-tokens", "monitoring")
 # Folders that are checked together, since one cluster has them.
 CLUSTERS = {
     "single": ("overlays/single", "agent", "monitoring", "job"),
     "replicas": ("overlays/replicas", "agent", "monitoring", "job"),
-    "replicas-mtls": ("overlays/replicas-mtls", "agent", "monitoring", "job"),
     "replicas-tokens": ("overlays/replicas-tokens", "agent-tokens", "monitoring", "job-tokens"),
+    "trial-plaintext": ("overlays/trial-plaintext", "agent", "monitoring", "job"),
 }
+# The only one that may use plain text and tags.
+TRIAL = "trial-plaintext"
 # A public key of P-256: the generator.
 KEY_SET = {"keys": [{"kty": "EC", "use": "sig", "alg": "ES256", "kid": "one", "crv": "P-256",
                      "x": "axfR8uEsQkf4vOblY6RA8ncDfYEt6zOg9KE5RdiYwpY",
@@ -87,8 +89,30 @@ class Valid(unittest.TestCase):
 
     def test_every_cluster_keeps_the_rules(self):
         for cluster, folders in CLUSTERS.items():
-            self.assertEqual(rules.broken(manifests(*folders)), [], cluster)
+            kept = rules.TRIAL if cluster == TRIAL else rules.ALL
+            self.assertEqual(rules.broken(manifests(*folders), kept), [], cluster)
         FIGURES["rules"] = len(rules.ALL)
+
+    def test_the_trial_is_the_only_one_that_breaks_the_strict_rules(self):
+        found = rules.broken(manifests(*CLUSTERS[TRIAL]))
+        for words in ("must be named by its digest", "the server needs TLS", "callers need",
+                      "authorization needs grants"):
+            self.assertTrue(any(words in line for line in found), words)
+        # Every overlay is in a cluster of which the rules are asked.
+        looked_at = {folder for folders in CLUSTERS.values() for folder in folders}
+        overlays = FLAGS.source / "deploy" / "kubernetes" / "overlays"
+        self.assertEqual({f"overlays/{path.name}" for path in overlays.iterdir()},
+                         {folder for folder in looked_at if folder.startswith("overlays/")})
+
+    def test_the_grants_are_for_the_cluster_of_the_agents_and_the_job(self):
+        for name, folders in CLUSTERS.items():
+            documents = manifests(*folders)
+            agent = tomllib.loads(find(documents, "ConfigMap", "parplan-agent")["data"]
+                                  ["parplan-agent.toml"])
+            for _, config in rules.server_configs(documents):
+                for grant in config.get("authorization", {}).get("grants", ()):
+                    clusters = grant.get("clusters", [agent["cluster"]])
+                    self.assertTrue({agent["cluster"], "*"} & set(clusters), f"{name}: {grant}")
 
     def test_no_file_is_left_out(self):
         used = {"kustomization.yaml"}
@@ -116,9 +140,23 @@ class Valid(unittest.TestCase):
 
 def plant(change):
     """All documents of a cluster, with a mistake."""
-    documents = copy.deepcopy(manifests(*CLUSTERS["replicas-mtls"]))
+    documents = copy.deepcopy(manifests(*CLUSTERS["replicas"]))
     change(documents)
     return documents
+
+
+def reconfigure(change):
+    """A change of the server's configuration."""
+    def apply(documents):
+        data = find(documents, "ConfigMap", "parplan-server")["data"]
+        config = json.loads(data["parplan-server.json"])
+        change(config)
+        data["parplan-server.json"] = json.dumps(config)
+    return apply
+
+
+def policy(documents, name="parplan-server"):
+    return find(documents, "NetworkPolicy", name)["spec"]
 
 
 def server(documents):
@@ -171,9 +209,38 @@ class Planted(unittest.TestCase):
                     add=["SYS_ADMIN"])),
                 ("privileged", lambda d: trainer(d)["securityContext"].update(privileged=True))],
             "images": [
-                ("needs a tag", lambda d: container(d).update(image="parplan-server")),
-                ("needs a tag", lambda d: container(d).update(image="a:5000/parplan-server")),
-                ("needs a tag", lambda d: container(d).update(image="parplan-server:latest"))],
+                ("by its digest", lambda d: container(d).update(image="parplan-server")),
+                ("by its digest", lambda d: container(d).update(image="a:5000/parplan-server")),
+                ("by its digest", lambda d: container(d).update(image="parplan-server:0.1.0")),
+                ("by its digest", lambda d: trainer(d).update(image="parplan-trainer:latest")),
+                ("by its digest", lambda d: container(d).update(
+                    image=container(d)["image"][:-1]))],
+            "tenants": [
+                ("ingress of pods of every", lambda d: policy(d)["ingress"][0]["from"][0].update(
+                    namespaceSelector={})),
+                ("egress of pods of every", lambda d: policy(d, "llama2-7b")["egress"][0]["to"][0]
+                 .update(namespaceSelector={"matchLabels": {}})),
+                ("`training` is no tenant", lambda d: find(d, "Namespace", "training")["metadata"]
+                 ["labels"].pop("parplan.io/tenant")),
+                ("`parplan` is no tenant", lambda d: find(d, "Namespace", "parplan")["metadata"]
+                 ["labels"].update({"parplan.io/tenant": "false"})),
+                ("executor in every cluster", reconfigure(
+                    lambda c: c["authorization"]["grants"][2].update(clusters=["*"])))],
+            "stores": [
+                ("verify-full", reconfigure(
+                    lambda c: c.update(store=c["store"].replace("verify-full", "require")))),
+                ("verify-full", reconfigure(
+                    lambda c: c.update(store=c["store"].replace("verify-full", "verify-ca")))),
+                ("sslrootcert", reconfigure(
+                    lambda c: c.update(store=c["store"].partition("&")[0]))),
+                ("verify-full", reconfigure(
+                    lambda c: c.update(store="postgresql://db/parplan")))],
+            "transport": [
+                ("needs TLS", reconfigure(lambda c: c.update(insecure=True))),
+                ("needs TLS", reconfigure(lambda c: c.pop("tls_key"))),
+                ("tls_client_ca", reconfigure(lambda c: c.pop("tls_client_ca"))),
+                ("needs grants", reconfigure(lambda c: c["authorization"].pop("grants"))),
+                ("needs grants", reconfigure(lambda c: c.pop("authorization")))],
             "probes": [
                 ("must be a number", lambda d: container(d)["livenessProbe"]["grpc"].update(
                     port="health")),
@@ -259,6 +326,22 @@ class Planted(unittest.TestCase):
                     count += 1
         FIGURES["planted mistakes caught"] = count
 
+    def test_a_trial_needs_a_tag(self):
+        for image, is_good in (("parplan-server", False), ("parplan-server:latest", False),
+                               ("a:5000/parplan-server", False), ("parplan-server@sha256:0", False),
+                               ("a:5000/parplan-server:0.1.0", True)):
+            with self.subTest(image=image):
+                documents = plant(lambda d: server(d)["containers"][0].update(image=image))
+                self.assertEqual(rules.broken(documents, (rules.tags,)) == [], is_good)
+
+    def test_a_patch_takes_away_what_is_there(self):
+        taken = render.merge({"volumes": [{"name": "a"}, {"name": "b"}]},
+                             {"volumes": [{"name": "a", "$patch": "delete"}]})
+        self.assertEqual(taken, {"volumes": [{"name": "b"}]})
+        with self.assertRaisesRegex(ValueError, "nothing called"):
+            render.merge({"volumes": [{"name": "a"}]},
+                         {"volumes": [{"name": "c", "$patch": "delete"}]})
+
     def test_what_old_kustomize_does_not_know_is_refused(self):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
@@ -337,7 +420,7 @@ class CommandLines(unittest.TestCase):
                 self.assertIn("drain_tme", done.stderr)
 
     def test_certificates_with_dns_names_have_the_roles_of_their_common_names(self):
-        config = find(manifests(*CLUSTERS["replicas-mtls"]), "ConfigMap", "parplan-server")
+        config = find(manifests(*CLUSTERS["replicas"]), "ConfigMap", "parplan-server")
         path = self.folder / "roles.json"
         path.write_text(config["data"]["parplan-server.json"])
         for name, role in (("agent", "agent"), ("job", "executor"), ("planner", "planner"),

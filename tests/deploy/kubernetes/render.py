@@ -1,5 +1,6 @@
 """Renders a folder of kustomize, as far as the manifests of this project use it: bases, resources,
-strategic merge patches, generated ConfigMaps, images, and a namespace. What else a
+strategic merge patches (with `$patch: delete` in lists), generated ConfigMaps, images, and a
+namespace. What else a
 kustomization.yaml says is refused. So manifests can be looked at without kubectl, and stay within
 what the kustomize of every kubectl since 1.14 knows."""
 import copy
@@ -35,7 +36,11 @@ def _merge_key(name, where):
 
 
 def _merge_lists(base, patch, key, where):
-    merged = {entry[key]: entry for entry in base}
+    gone = {entry[key] for entry in patch if entry.get("$patch") == "delete"}
+    if not gone <= {entry[key] for entry in base}:
+        raise ValueError(f"nothing called {sorted(gone)} to take away")
+    merged = {entry[key]: entry for entry in base if entry[key] not in gone}
+    patch = [entry for entry in patch if entry[key] not in gone]
     # Kustomize puts what a patch adds in front.
     added = [entry for entry in patch if entry[key] not in merged]
     for entry in patch:
@@ -97,7 +102,8 @@ def _containers(node):
 def _set_image(container, change):
     name, _, tag = container["image"].partition(":")
     if name == change["name"]:
-        container["image"] = f"{change.get('newName', name)}:{change.get('newTag', tag)}"
+        end = f"@{change['digest']}" if "digest" in change else f":{change.get('newTag', tag)}"
+        container["image"] = f"{change.get('newName', name)}{end}"
 
 
 def render(folder):

@@ -1,6 +1,7 @@
 """Rules for manifests that schemas can't express: each gives one line for what breaks it."""
 import json
 import re
+import urllib.parse
 
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job")
 LONG_LIVED = ("Deployment", "StatefulSet", "DaemonSet")
@@ -75,12 +76,24 @@ def security(documents):
             yield f"{where}: privileged"
 
 
+def is_by_digest(image):
+    return re.fullmatch(r"[^@\s]+@sha256:[0-9a-f]{64}", image) is not None
+
+
 def images(documents):
+    """Whoever writes to a registry can move a tag, and nobody can move a digest."""
     for _, container, where in each_container(documents):
         image = container.get("image", "")
-        last = image.rpartition("/")[2]
-        tag = last.partition(":")[2]
-        if "@sha256:" not in image and (not tag or tag == "latest"):
+        if not is_by_digest(image):
+            yield f"{where}: image `{image}` must be named by its digest"
+
+
+def tags(documents):
+    """The rule for a trial, which may name images by tags."""
+    for _, container, where in each_container(documents):
+        image = container.get("image", "")
+        tag = image.rpartition("/")[2].partition(":")[2]
+        if not is_by_digest(image) and (not tag or tag == "latest" or "@" in image):
             yield f"{where}: image `{image}` needs a tag or a digest"
 
 
@@ -265,6 +278,66 @@ def network(documents):
             yield f"{name_of(policy)}: lets in port {port}, which nobody has"
 
 
+def _peers(policy):
+    for direction, field in (("ingress", "from"), ("egress", "to")):
+        for rule in policy["spec"].get(direction, ()):
+            for peer in rule.get(field, ()):
+                yield direction, peer
+
+
+def tenants(documents):
+    """Namespaces are let in by labels, which an administrator gives, and roles end at a cluster."""
+    for policy in documents:
+        if policy["kind"] != "NetworkPolicy":
+            continue
+        for direction, peer in _peers(policy):
+            chosen = peer.get("namespaceSelector")
+            if chosen is not None and not chosen.get("matchLabels"):
+                yield f"{name_of(policy)}: {direction} of pods of every namespace"
+    namespaces = {document["metadata"]["name"]: document["metadata"].get("labels", {})
+                  for document in documents if document["kind"] == "Namespace"}
+    for document in workloads(documents):
+        if "parplan.io/client" in labels_of(document) and namespaces.get(
+                namespace_of(document), {}).get("parplan.io/tenant") != "true":
+            yield f"{name_of(document)}: the namespace `{namespace_of(document)}` is no tenant"
+    for name, config in server_configs(documents):
+        for grant in config.get("authorization", {}).get("grants", ()):
+            if grant["role"] in ("agent", "planner", "executor") and \
+                    "*" in grant.get("clusters", ()):
+                yield f"{name}: {grant['identities']} is {grant['role']} in every cluster"
+
+
+def server_configs(documents):
+    """The configurations of servers, each with the name of its ConfigMap."""
+    for document in documents:
+        if document["kind"] == "ConfigMap":
+            for text in document["data"].values():
+                if text.startswith("{") and "listen" in (config := json.loads(text)):
+                    yield name_of(document), config
+
+
+def stores(documents):
+    """A password is sent to the database that has the name and a certificate for it."""
+    for name, config in server_configs(documents):
+        store = urllib.parse.urlsplit(config.get("store", ""))
+        options = urllib.parse.parse_qs(store.query)
+        if store.scheme in ("postgres", "postgresql") and (
+                options.get("sslmode") != ["verify-full"] or "sslrootcert" not in options):
+            yield f"{name}: the store needs sslmode=verify-full and sslrootcert"
+
+
+def transport(documents):
+    """Servers use TLS, know who calls, and say what callers may."""
+    for name, config in server_configs(documents):
+        if config.get("insecure") or not {"tls_certificate", "tls_key"} <= set(config):
+            yield f"{name}: the server needs TLS"
+        access = config.get("authorization", {})
+        if "tls_client_ca" not in config and "service_accounts" not in access:
+            yield f"{name}: callers need certificates (tls_client_ca) or service_accounts"
+        if not access.get("grants"):
+            yield f"{name}: authorization needs grants"
+
+
 def monitors(documents):
     services = [document for document in documents if document["kind"] == "Service"]
     read = set()
@@ -314,9 +387,12 @@ def ends(documents):
 
 
 ALL = (security, images, probes, ports, volumes, resources, selectors, disruption, network,
-       monitors, ends)
+       tenants, stores, transport, monitors, ends)
+# Only a trial may do without these.
+STRICT = (images, transport)
+TRIAL = (*(rule for rule in ALL if rule not in STRICT), tags)
 
 
-def broken(documents):
+def broken(documents, kept=ALL):
     """`rule: what` for everything that is wrong."""
-    return [f"{rule.__name__}: {message}" for rule in ALL for message in rule(documents)]
+    return [f"{rule.__name__}: {message}" for rule in kept for message in rule(documents)]

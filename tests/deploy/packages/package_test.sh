@@ -29,6 +29,10 @@ inside() {
 step "the same programs give the same packages"
 for package in "$first"/*.deb; do
   expect "$(basename "$package") differs when it is packed again" cmp "$package" "$again/$(basename "$package")"
+  document="$(basename "$package" .deb).spdx.json"
+  expect "$document differs when it is written again" cmp "$first/$document" "$again/$document"
+  expect "$document does not say what is in the package" /usr/bin/python3 -B \
+    "$tests/../../../deploy/releases/make_sbom.py" check "$first/$document" --deb "$package"
 done
 (cd "$first" && sha256sum -- *.deb)
 
