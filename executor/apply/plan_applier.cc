@@ -99,6 +99,12 @@ absl::Status PlanApplier::Build() {
                                                 .communicates_ahead = setting_.is_asynchronous,
                                                 .rehearses = setting_.is_asynchronous}));
   trainer_->ContinueFrom(step_count_);
+  if (setting_.is_asynchronous) {
+    // The rehearsal has had every library get its workspace, and communicators are made. A driver
+    // that does not say leaves what it was.
+    const absl::StatusOr<DeviceMemoryUse> use = setting_.device->MemoryUse();
+    if (use.ok()) meter_->SetContextMemory(use->context);
+  }
   return absl::OkStatus();
 }
 

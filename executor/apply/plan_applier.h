@@ -49,7 +49,8 @@ struct ApplierSetting {
   // Steps of a measured window, at least 1.
   int window_step_count = 10;
   // Memory that the device holds for this process in addition to arrays (DeviceMemoryUse::context);
-  // 0: unknown. Only measured windows contain it.
+  // 0: unknown. Only measured windows contain it. On an asynchronous device the applier asks for it
+  // itself when a plan is prepared: libraries and communicators come with the plan.
   Bytes context_memory;
   // Whether calls return before the device has executed them, as on GPUs (StepMeter).
   bool is_asynchronous = false;

@@ -60,6 +60,9 @@ class StepMeter : public TrainerObserver {
 
   void Enter(TrainerPhase phase, int layer_index) override;
 
+  // Sets StepWindow::context_memory of the windows that end from now on.
+  void SetContextMemory(Bytes memory) { options_.context_memory = memory; }
+
   // Begins step `step` of the trainer, counted from 0. Within a window the numbers follow each
   // other, which is not checked.
   void BeginStep(int64_t step);
@@ -82,7 +85,7 @@ class StepMeter : public TrainerObserver {
   void AddWait(StepPhase wait, absl::Duration begin);
   void AddCollective(const CollectiveKey& key, absl::Duration time);
 
-  const Options options_;
+  Options options_;
   ArrayPool& pool_;
   // State of this step.
   TrainerPhase phase_ = TrainerPhase::kOutside;

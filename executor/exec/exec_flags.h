@@ -61,6 +61,17 @@ struct ExecFlags {
   // ChannelOptions until `ParseFlags` clears or sets it.
   ChannelOptions server;
   bool reports() const { return !server.target.empty(); }
+
+  // Returns whether each launched rank is bound to a core of its own. Not on GPUs, whose ranks have
+  // threads of CUDA and NCCL, which one core cannot serve.
+  bool PinsToCores() const { return pins && backend == "cpu"; }
+  // Returns whether a rank that sees `device_count` devices has one that no other rank of its node
+  // sees, `visible` being CUDA_VISIBLE_DEVICES, or null. A launcher that shows each rank one GPU,
+  // as `srun --gpus-per-task=1` does, shows each its own; ranks that this program starts all see
+  // the same.
+  bool ShowsEachRankOneDevice(int device_count, const char* visible) const {
+    return device_count == 1 && ranks == 0 && visible != nullptr;
+  }
 };
 
 // Reads the command line, and for some flags variables of the environment (docs/launch.md), into

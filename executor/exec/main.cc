@@ -126,8 +126,7 @@ int Launch(const ExecFlags& flags, int argc, char** argv) {
   }
   RankProcessesOptions options = {.rank_count = flags.ranks, .argv = {"/proc/self/exe"}};
   for (int k = 1; k < argc; ++k) options.argv.emplace_back(argv[k]);
-  // A GPU's rank has threads of CUDA and NCCL, which one core cannot serve.
-  options.pins = flags.pins && flags.backend == "cpu";
+  options.pins = flags.PinsToCores();
   options.heeds_signals = true;
   options.grace = absl::Seconds(flags.grace_seconds);
   if (flags.time_limit_seconds > 0.0) options.time_limit = absl::Seconds(flags.time_limit_seconds);

@@ -36,8 +36,7 @@ namespace parplan {
 namespace {
 
 // Returns what the device holds once it is open; 0 if the driver does not say. On a GPU libraries,
-// their workspace and communicators come later, so this is less than what a probe measures behind
-// its layers.
+// their workspace and communicators come later, and `PlanApplier` asks again then.
 Bytes ContextMemoryOf(Device& device) {
   const absl::StatusOr<DeviceMemoryUse> use = device.MemoryUse();
   return use.ok() ? use->context : Bytes();
@@ -224,12 +223,8 @@ absl::Status RunRank(const ExecFlags& flags, RankEnvironment self, bool& joined)
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceBackend> backend,
                            LoadBackend(flags.backend));
   const int count = backend->device_count();
-  // A launcher that shows each rank one GPU, as `srun --gpus-per-task=1` does, shows each its own.
-  // Ranks that this program starts (`--ranks`) all see the same.
-  const bool has_own_device =
-      count == 1 && flags.ranks == 0 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
   if (flags.backend != "cpu" && self.local_rank >= count && !flags.shares_devices &&
-      !has_own_device) {
+      !flags.ShowsEachRankOneDevice(count, std::getenv("CUDA_VISIBLE_DEVICES"))) {
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kTopologyMismatch,
                      absl::StrCat("devices_per_node: rank ", self.rank, " is number ",
                                   self.local_rank, " of its node, which has ", count,

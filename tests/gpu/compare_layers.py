@@ -27,6 +27,7 @@ def main() -> int:
         row = json.loads(line)
         own[row["layer"], row["sequence"], row["samples"]] = row
     slow = compared = 0
+    worst = {}
     print(f"{'layer':<26} {'tokens':>6} {'samples':>7} {'step, ms':>9} {'PyTorch':>9} {'ratio':>6} "
           f"{'goal':>5}")
     for row in json.loads(pathlib.Path(sys.argv[2]).read_text()):
@@ -40,9 +41,11 @@ def main() -> int:
         goal = GOALS[row["runtime"]]
         compared += 1
         slow += step > goal * other
+        worst[row["runtime"]] = max(worst.get(row["runtime"], 0.0), round(step / other, 4))
         print(f"{matching[0]['layer'] + ', ' + row['runtime']:<26} {row['tokens']:>6} "
               f"{row['samples']:>7} {step:>9.3f} {other:>9.3f} {step / other:>6.2f} {goal:>5.2f}")
     print(f"{compared} layers compared, {slow} beyond their goal")
+    print(json.dumps({"layers": compared, "largest_ratios": worst, "goals": GOALS}))
     if compared == 0:
         return 77
     return int(slow > 0)

@@ -8,9 +8,9 @@
 // sizes, predicted beside measured time and memory. Predictions come from a profile that is
 // measured here, as the agent does it; `--profile` keeps it, as JSON, and `--steps` the layers'
 // times, a JSON object a line, to be compared with those of other runtimes; `--steps-only` measures
-// nothing but these. `--look` says what the
-// device is and ends. Where there is none the reason is told, and the program ends with 77. On a
-// GPU the GPT has 1.3 thousand million parameters and trains in bf16; on a core it is small.
+// nothing but these. `--look` says what the device is, and how many are visible, and ends. Where
+// there is none the reason is told, and the program ends with 77. On a GPU the GPT has 1.3 thousand
+// million parameters and trains in bf16; on a core it is small.
 //
 // On a GPU the program fails if a plan's step time is predicted more than 5 % off, or the driver's
 // figure of its peak memory more than 3 %.
@@ -400,6 +400,10 @@ absl::Status ComparePlans(const ModelSpec& model, const DeviceFacts& facts,
   }
   std::printf("%d plans: worst error of step time %.1f %%, of peak memory %.1f %%\n", count,
               100.0 * worst_time, 100.0 * worst_memory);
+  std::printf(
+      "{\"plans\": %d, \"worst_time_error\": %.4f, \"time_goal\": %.2f, "
+      "\"worst_memory_error\": %.4f, \"memory_goal\": %.2f}\n",
+      count, worst_time, kTimeGoal, worst_memory, kMemoryGoal);
   if (type == ElementType::kBfloat16 && (worst_time > kTimeGoal || worst_memory > kMemoryGoal)) {
     return absl::OutOfRangeError(absl::StrFormat(
         "a prediction is further off than the goals, %.0f %% of time and %.0f %% of "
@@ -421,6 +425,7 @@ absl::Status Report(const Flags& flags) {
               facts.kind.c_str(), static_cast<double>(facts.memory.count()) / (1 << 30),
               static_cast<long long>(model.parameter_count()), size.layers, size.hidden,
               size.sequence);
+  std::printf("devices: %d\n", backend->device_count());
   if (flags.only_looks) return absl::OkStatus();
   PARPLAN_ASSIGN_OR_RETURN(const double peak, MatrixPeak(*device, size));
   PARPLAN_ASSIGN_OR_RETURN(const auto server,

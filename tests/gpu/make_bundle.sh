@@ -22,7 +22,7 @@ bundle="$folder/parplan-gpu"
 mkdir -p "$bundle"/{bin,tests/gpu,lib,glibc,clients/python,prepared}
 cp "$build"/bin/{libparplan_cuda.so,planctl} "$bundle/bin/"
 cp "$build"/tests/{device_cuda_gpu_test,executor_gpu_test} "$bundle/tests/"
-cp "$build/gpu/device_report" "$bundle/bin/"
+cp "$build"/gpu/{all_reduce_speed,device_report} "$bundle/bin/"
 cp -rL "$source/clients/python/parplan" "$bundle/clients/python/"
 find "$bundle/clients" -name __pycache__ -prune -exec rm -rf {} +
 cp "$source"/tests/gpu/*.py "$bundle/tests/gpu/"

@@ -273,7 +273,7 @@ class DeviceKernels : public LayerKernels {
       if (row < 0 || row >= row_count) continue;
       places.push_back(static_cast<uint64_t>(row) << 32 | static_cast<uint64_t>(i));
     }
-    if (places.empty() || row_size == 0) return;
+    if (row_count == 0 || row_size == 0) return;
     std::sort(places.begin(), places.end());
     std::vector<int32_t> starts;
     std::vector<int32_t> rows;
@@ -286,10 +286,17 @@ class DeviceKernels : public LayerKernels {
       }
       positions.push_back(static_cast<int32_t>(place & 0xffffffff));
     }
+    // A row without tokens where there is none: what is launched, and how much is uploaded, must
+    // not depend on the tokens, since only those of the rehearsal come before operations of groups.
+    if (rows.empty()) {
+      starts.push_back(0);
+      rows.push_back(0);
+    }
     starts.push_back(static_cast<int32_t>(positions.size()));
     const auto count = static_cast<int64_t>(rows.size());
     starts.insert(starts.end(), rows.begin(), rows.end());
     starts.insert(starts.end(), positions.begin(), positions.end());
+    starts.resize(static_cast<size_t>(3 * token_count + 3));
     const int32_t* const own = queue_.Upload(starts.data(), static_cast<int64_t>(starts.size()));
     if (own == nullptr) return;
     const dim3 grid(Blocks(count), Blocks((row_size + kRowThreads - 1) / kRowThreads));

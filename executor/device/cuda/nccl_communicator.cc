@@ -1,7 +1,6 @@
 #include "executor/device/cuda/nccl_communicator.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "base/system/steady_clock.h"
 #include "executor/device/cuda/cuda_status.h"
+#include "executor/device/cuda/leavable_thread.h"
 
 namespace parplan::cuda {
 namespace {
@@ -83,17 +83,19 @@ struct NcclCommunicator::Calls {
 // Operations that were started as one.
 struct NcclCommunicator::Operation {
   std::vector<CollectiveCall> calls;
-  // Reached after earlier work of the device, and after the operation.
+  // Reached after earlier work of the device.
   EventPtr ready;
-  EventPtr done;
+  // Its end, and that of the operation before it in its stream, of whatever group; the latter null
+  // for the first, and after it was seen to have ended.
+  std::shared_ptr<NcclDevice::End> end;
+  std::shared_ptr<NcclDevice::End> before;
   // Reached when the operation begins; null unless its time is measured.
   EventPtr begun;
   // Guarded by the communicator's mutex: when it was given to NCCL, later when it was seen to be
-  // the oldest and ready; whether NCCL has it; and whether `done` is recorded.
+  // the oldest, ready and first in its stream; and whether NCCL has it.
   absl::Duration since;
   bool is_seen_ready = false;
   bool is_launched = false;
-  bool is_recorded = false;
 };
 
 // A call that makes a communicator. Shared with the thread that makes it: if others never
@@ -104,11 +106,8 @@ struct NcclCommunicator::Making {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   // Written by NCCL before it waits for others.
   ncclComm_t communicator = nullptr;
-  std::mutex mutex;
-  std::condition_variable changed;
-  // Guarded by mutex.
-  bool is_over = false;
-  ncclResult_t result = ncclSuccess;
+  // ncclInProgress until the call has returned.
+  std::atomic<ncclResult_t> result = ncclInProgress;
 };
 
 class NcclCommunicator::Work : public PendingWork {
@@ -117,18 +116,18 @@ class NcclCommunicator::Work : public PendingWork {
       : group_(group), operation_(std::move(operation)), waits_on_host_(waits_on_host) {}
 
   absl::Status Wait() override {
-    PARPLAN_RETURN_IF_ERROR(group_.RecordEnd(*operation_));
+    PARPLAN_RETURN_IF_ERROR(operation_->end->Record(group_.stream_));
     if (waits_on_host_) {
       // An abort lets the GPU reach the event too.
-      PARPLAN_RETURN_IF_CUDA_ERROR(::cudaEventSynchronize(operation_->done->get()));
+      PARPLAN_RETURN_IF_CUDA_ERROR(::cudaEventSynchronize(operation_->end->done().get()));
       return group_.failure();
     }
     PARPLAN_RETURN_IF_ERROR(group_.failure());
-    return operation_->done->Delay(group_.group_.device->queue().compute_stream());
+    return operation_->end->done().Delay(group_.group_.device->queue().compute_stream());
   }
   bool IsDone() override {
-    if (!group_.RecordEnd(*operation_).ok()) return true;
-    const absl::StatusOr<bool> is_reached = operation_->done->IsReached();
+    if (!operation_->end->Record(group_.stream_).ok()) return true;
+    const absl::StatusOr<bool> is_reached = operation_->end->done().IsReached();
     return !is_reached.ok() || *is_reached || !group_.failure().ok();
   }
 
@@ -151,7 +150,6 @@ absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(NcclG
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  if (last_ != nullptr && failure().ok()) RecordEnd(*last_).IgnoreError();
   // The watching thread ends what takes too long.
   while (true) {
     {
@@ -163,9 +161,35 @@ NcclCommunicator::~NcclCommunicator() {
   }
   group_.device->Forget(this);
   if (aborting_.joinable()) aborting_.join();
-  if (communicator_ != nullptr) {
-    static_cast<void>(running_.empty() ? ::ncclCommDestroy(communicator_)
-                                       : ::ncclCommAbort(communicator_));
+  if (communicator_ == nullptr) return;
+  if (running_.empty()) {
+    Destroy();
+  } else {
+    static_cast<void>(::ncclCommAbort(communicator_));
+  }
+}
+
+void NcclCommunicator::Destroy() {
+  // Keeps what NCCL refers to.
+  LeavableThread thread(
+      [making = making_, communicator = communicator_, device = group_.device->queue().device()] {
+        static_cast<void>(::cudaSetDevice(device));
+        static_cast<void>(::ncclCommDestroy(communicator));
+      });
+  const absl::Duration deadline = SteadyNow() + group_.job->operation_timeout();
+  while (!thread.IsOverWithin(kPoll)) {
+    absl::Status status = group_.job->Health();
+    if (status.ok() && SteadyNow() > deadline) {
+      const absl::Status overdue = Overdue("the destruction");
+      status = group_.job->ReportStall(std::string(overdue.message()), /*awaited_rank=*/-1);
+      status.Update(overdue);
+    }
+    if (status.ok()) continue;
+    // The others may be on their way, as this rank is.
+    if (!thread.IsOverWithin(absl::ToChronoMilliseconds(group_.call_patience))) {
+      group_.device->queue().Fail(status);
+    }
+    return;
   }
 }
 
@@ -184,35 +208,22 @@ absl::StatusOr<ncclComm_t> NcclCommunicator::MakeWith(
     std::function<ncclResult_t(ncclComm_t*)> make, const std::function<void(ncclComm_t)>& aborts) {
   const std::shared_ptr<Making> making = making_;
   const int device = group_.device->queue().device();
-  std::thread thread([making, device, make = std::move(make)] {
+  LeavableThread thread([making, device, make = std::move(make)] {
     const bool has_device = ::cudaSetDevice(device) == cudaSuccess;
-    const ncclResult_t result = has_device ? make(&making->communicator) : ncclUnhandledCudaError;
-    const std::lock_guard<std::mutex> lock(making->mutex);
-    making->result = result;
-    making->is_over = true;
-    making->changed.notify_all();
+    making->result = has_device ? make(&making->communicator) : ncclUnhandledCudaError;
   });
   const absl::Duration deadline = SteadyNow() + group_.job->operation_timeout();
   absl::Status status;
-  std::unique_lock<std::mutex> lock(making->mutex);
-  while (!making->changed.wait_for(lock, kPoll, [&] { return making->is_over; })) {
+  while (status.ok() && !thread.IsOverWithin(kPoll)) {
     status = failure();
     if (status.ok()) status = group_.job->Health();
     if (status.ok() && SteadyNow() > deadline) status = Overdue("the making");
-    if (!status.ok()) break;
   }
   if (!status.ok()) {
-    lock.unlock();
     aborts(std::atomic_ref<ncclComm_t>(making->communicator).load());
-    lock.lock();
-    if (!making->changed.wait_for(lock, kAbortPatience, [&] { return making->is_over; })) {
-      thread.detach();
-      return status;
-    }
+    static_cast<void>(thread.IsOverWithin(kAbortPatience));
+    return status;
   }
-  lock.unlock();
-  thread.join();
-  PARPLAN_RETURN_IF_ERROR(status);
   PARPLAN_RETURN_IF_ERROR(
       NcclStatus(making->result, nullptr, absl::StrCat("the making of ", group_.name)));
   return making->communicator;
@@ -321,17 +332,6 @@ absl::Status NcclCommunicator::Launch(absl::Span<const CollectiveCall> calls,
   return NcclStatus(result, nullptr, absl::StrCat(what, " of ", group_.name));
 }
 
-absl::Status NcclCommunicator::RecordEnd(Operation& operation) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (operation.is_recorded) return absl::OkStatus();
-  }
-  PARPLAN_RETURN_IF_ERROR(operation.done->Record(stream_));
-  const std::lock_guard<std::mutex> lock(mutex_);
-  operation.is_recorded = true;
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::unique_ptr<PendingWork>> NcclCommunicator::StartTogether(
     absl::Span<const CollectiveCall> calls) {
   for (const CollectiveCall& call : calls) {
@@ -344,12 +344,12 @@ absl::StatusOr<std::unique_ptr<PendingWork>> NcclCommunicator::StartTogether(
   auto operation = std::make_shared<Operation>();
   operation->calls.assign(calls.begin(), calls.end());
   PARPLAN_ASSIGN_OR_RETURN(operation->ready, device.TakeEvent());
-  PARPLAN_ASSIGN_OR_RETURN(operation->done, device.TakeEvent(is_timed));
   if (is_timed) {
     PARPLAN_ASSIGN_OR_RETURN(operation->begun, device.TakeEvent(is_timed));
   }
-  if (last_ != nullptr) PARPLAN_RETURN_IF_ERROR(RecordEnd(*last_));
-  last_ = operation;
+  PARPLAN_ASSIGN_OR_RETURN(EventPtr done, device.TakeEvent(is_timed));
+  operation->end = std::make_shared<NcclDevice::End>(std::move(done));
+  PARPLAN_ASSIGN_OR_RETURN(operation->before, device.ExchangeLast(stream_, operation->end));
   PARPLAN_RETURN_IF_ERROR(operation->ready->Record(device.queue().compute_stream()));
   operation->since = SteadyNow();
   absl::Status status;
@@ -370,7 +370,7 @@ absl::StatusOr<std::unique_ptr<PendingWork>> NcclCommunicator::StartTogether(
     operation->is_launched = status.ok();
   }
   // Its end is measured where it is, not where a caller waits for it.
-  if (status.ok() && is_timed) status = RecordEnd(*operation);
+  if (status.ok() && is_timed) status = operation->end->Record(stream_);
   if (!status.ok()) {
     Fail(status);
     return failure();
@@ -385,15 +385,23 @@ void NcclCommunicator::Count(const CollectiveCall& call) {
   entry.byte_count += WholeBytes(call, group_.size);
 }
 
+absl::StatusOr<bool> NcclCommunicator::IsOver(const Operation& operation) const {
+  if (operation.end->is_recorded()) return operation.end->done().IsReached();
+  if (!operation.is_launched || operation.begun != nullptr) return false;
+  // It is the last of its stream, or the caller has just put another behind it: then a later look
+  // finds its end recorded.
+  return group_.device->IsIdle(stream_);
+}
+
 absl::Status NcclCommunicator::Collect() const {
-  while (!running_.empty() && running_.front()->is_recorded) {
+  while (!running_.empty()) {
     const Operation& operation = *running_.front();
-    PARPLAN_ASSIGN_OR_RETURN(const bool is_reached, operation.done->IsReached());
-    if (!is_reached) break;
+    PARPLAN_ASSIGN_OR_RETURN(const bool is_over, IsOver(operation));
+    if (!is_over) break;
     if (operation.begun != nullptr) {
       float milliseconds = 0.0f;
-      PARPLAN_RETURN_IF_CUDA_ERROR(
-          ::cudaEventElapsedTime(&milliseconds, operation.begun->get(), operation.done->get()));
+      PARPLAN_RETURN_IF_CUDA_ERROR(::cudaEventElapsedTime(&milliseconds, operation.begun->get(),
+                                                          operation.end->done().get()));
       const int index = static_cast<int>(operation.calls.front().operation);
       stats_.entries[index].busy += absl::Milliseconds(static_cast<double>(milliseconds));
     }
@@ -405,12 +413,22 @@ absl::Status NcclCommunicator::Collect() const {
 absl::Status NcclCommunicator::CheckDeadline() const {
   if (running_.empty()) return absl::OkStatus();
   Operation& oldest = *running_.front();
-  // It runs at the earliest when the device has come to it; the time before is not its own.
+  // It runs at the earliest when the device has come to it; the time before is not its own, nor is
+  // that of an operation of another group that is before it in its stream.
   if (oldest.is_launched && !oldest.is_seen_ready) {
     PARPLAN_ASSIGN_OR_RETURN(oldest.is_seen_ready, oldest.ready->IsReached());
+    if (oldest.is_seen_ready && oldest.before != nullptr) {
+      PARPLAN_ASSIGN_OR_RETURN(oldest.is_seen_ready, oldest.before->done().IsReached());
+    }
+    if (oldest.is_seen_ready) oldest.before = nullptr;
     oldest.since = SteadyNow();
+    return absl::OkStatus();
   }
   if (SteadyNow() - oldest.since <= group_.job->operation_timeout()) return absl::OkStatus();
+  const bool was_recorded = oldest.end->is_recorded();
+  PARPLAN_ASSIGN_OR_RETURN(const bool is_over, IsOver(oldest));
+  // If its end was recorded meanwhile, the stream is busy with another.
+  if (is_over || was_recorded != oldest.end->is_recorded()) return absl::OkStatus();
   return Overdue(OperationName(oldest.calls.front().operation));
 }
 
@@ -497,9 +515,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int color,
   if (!made_part.ok()) {
     // NCCL's error of a split that ended with this group says nothing of why the group ended.
     if (!is_given_up) PARPLAN_RETURN_IF_ERROR(failure());
-    const std::lock_guard<std::mutex> lock(making->mutex);
     // The part was made, and this group failed meanwhile.
-    if (making->is_over && making->result == ncclSuccess && making->communicator != nullptr) {
+    if (making->result == ncclSuccess && making->communicator != nullptr) {
       static_cast<void>(::ncclCommAbort(making->communicator));
     }
     return made_part.status();

@@ -61,7 +61,9 @@ class NcclCommunicator : public Communicator, private NcclWatched {
  public:
   // Returns the errors of CudaStatus (cuda_status.h).
   static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create(NcclGroup group);
-  // Waits for operations on the GPU, up to their timeout each; what remains then is aborted.
+  // Waits for operations on the GPU, up to their timeout each; what remains then is aborted. The
+  // communicator is destroyed, which NCCL lets wait for the other ranks: a rank that does not come
+  // within the timeout, or before the job ends, fails the queue, and a thread is left behind.
   ~NcclCommunicator() override;
 
   int rank() const override { return group_.rank; }
@@ -104,14 +106,14 @@ class NcclCommunicator : public Communicator, private NcclWatched {
   absl::Status NoteMemory(Bytes before);
   absl::Status Launch(absl::Span<const CollectiveCall> calls, ncclComm_t communicator,
                       Operation& operation);
-  // Records the event at the operation's end, unless it is recorded. This is put off until a
-  // caller waits or the next operation starts: an event that is not reached yet holds up what
-  // shares a hardware queue with it, and a message may only be received after that.
-  absl::Status RecordEnd(Operation& operation);
   ncclResult_t LaunchCall(const CollectiveCall& call, ncclComm_t communicator);
   ncclResult_t LaunchAllToAll(const CollectiveCall& call, ncclComm_t communicator);
   void Count(const CollectiveCall& call);
   void Look() override;
+  // Ends the communicator of a group without operations under way.
+  void Destroy();
+  // Returns whether the device is through with the operation. Called with mutex_.
+  absl::StatusOr<bool> IsOver(const Operation& operation) const;
   // Removes operations that have ended. Called with mutex_.
   absl::Status Collect() const;
   // Returns whether the oldest operation runs for too long. Called with mutex_.
@@ -127,8 +129,6 @@ class NcclCommunicator : public Communicator, private NcclWatched {
   const cudaStream_t stream_;
   void* const number_;
   int split_count_ = 0;
-  // The latest operation, or null.
-  std::shared_ptr<Operation> last_;
   std::atomic<bool> measures_busy_ = false;
   // The ranks' meeting; keeps what NCCL refers to.
   std::shared_ptr<Making> making_;

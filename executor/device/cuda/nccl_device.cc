@@ -12,6 +12,15 @@ namespace {
 // microseconds of the processor. Not measured on a GPU.
 constexpr std::chrono::milliseconds kLook(100);
 
+// Returns whether `state` says that work of the GPU has ended.
+absl::StatusOr<bool> IsEnd(cudaError_t state) {
+  if (state == cudaSuccess) return true;
+  if (state != cudaErrorNotReady) return CudaStatus(state, "operations of NCCL");
+  // It is no failure, but CUDA keeps it as the thread's last error.
+  if (::cudaPeekAtLastError() == cudaErrorNotReady) static_cast<void>(::cudaGetLastError());
+  return false;
+}
+
 }  // namespace
 
 NcclDevice::~NcclDevice() {
@@ -21,6 +30,7 @@ NcclDevice::~NcclDevice() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  last_.clear();
   for (const auto& [unused, stream] : streams_) {
     static_cast<void>(::cudaStreamSynchronize(stream));
     static_cast<void>(::cudaStreamDestroy(stream));
@@ -80,12 +90,25 @@ absl::Status NcclDevice::Event::Delay(cudaStream_t stream) const {
 }
 
 absl::StatusOr<bool> NcclDevice::Event::IsReached() const {
-  const cudaError_t state = ::cudaEventQuery(event_);
-  if (state == cudaSuccess) return true;
-  if (state != cudaErrorNotReady) return CudaStatus(state, "operations of NCCL");
-  // It is no failure, but CUDA keeps it as the thread's last error.
-  if (::cudaPeekAtLastError() == cudaErrorNotReady) static_cast<void>(::cudaGetLastError());
-  return false;
+  return IsEnd(::cudaEventQuery(event_));
+}
+
+absl::Status NcclDevice::End::Record(cudaStream_t stream) {
+  if (is_recorded_) return absl::OkStatus();
+  PARPLAN_RETURN_IF_ERROR(done_->Record(stream));
+  is_recorded_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<NcclDevice::End>> NcclDevice::ExchangeLast(
+    cudaStream_t stream, std::shared_ptr<End> end) {
+  std::shared_ptr<End> before = std::exchange(last_[stream], std::move(end));
+  if (before != nullptr) PARPLAN_RETURN_IF_ERROR(before->Record(stream));
+  return before;
+}
+
+absl::StatusOr<bool> NcclDevice::IsIdle(cudaStream_t stream) const {
+  return IsEnd(::cudaStreamQuery(stream));
 }
 
 absl::StatusOr<std::unique_ptr<NcclDevice::Event>> NcclDevice::TakeEvent(bool is_timed) {

@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -86,6 +88,30 @@ class NcclDevice {
   // Only timed events measure times; they cost more.
   absl::StatusOr<std::unique_ptr<Event>> TakeEvent(bool is_timed = false);
 
+  // The end of an operation in a stream. Its event is recorded when a caller waits for it or when
+  // the next operation of the stream starts, not at once: an event that is not reached yet holds up
+  // what shares a hardware queue with it, and a message may only be received after that.
+  class End {
+   public:
+    explicit End(std::unique_ptr<Event> done) : done_(std::move(done)) {}
+    // Puts the event behind the present work of `stream`, unless it is recorded. Called by the
+    // thread that starts operations.
+    absl::Status Record(cudaStream_t stream);
+    bool is_recorded() const { return is_recorded_; }
+    // REQUIRES, unchecked, for its state to say something: `is_recorded`.
+    const Event& done() const { return *done_; }
+
+   private:
+    const std::unique_ptr<Event> done_;
+    std::atomic<bool> is_recorded_ = false;
+  };
+  // Makes `end` the end of the stream's latest operation, and returns that of the one before it,
+  // recorded, or null. Called by the thread that starts operations, before it starts this one.
+  absl::StatusOr<std::shared_ptr<End>> ExchangeLast(cudaStream_t stream, std::shared_ptr<End> end);
+  // Returns whether nothing is left to do in the stream, or the GPU's error. Any thread may call
+  // it.
+  absl::StatusOr<bool> IsIdle(cudaStream_t stream) const;
+
   // Has `watched` looked at every 100 ms from now on, until `Forget` returns, which waits for a
   // look at it under way and does nothing for one that is not watched. A look at another object
   // delays neither. REQUIRES, unchecked: `Forget` comes before `watched` is destroyed.
@@ -98,6 +124,8 @@ class NcclDevice {
 
   CudaQueue& queue_;
   std::map<std::string, cudaStream_t> streams_;
+  // The ends of their latest operations.
+  std::map<cudaStream_t, std::shared_ptr<End>> last_;
   void* number_ = nullptr;
   // The communicators made so far, the memory that they took, and the one that took the most.
   int communicator_count_ = 0;

@@ -107,6 +107,8 @@ class CudaBackend : public DeviceBackend {
 // program, so a number that is set is left alone.
 void SetEnvironment() {
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  // CUDA numbers GPUs as NVML does, whose facts the agent has, not the fastest first.
+  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/0);
   // Collectives connect when a communicator is made, not at their first call within a step.
   ::setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
 }

@@ -73,6 +73,66 @@ RunOutcome Train(const std::vector<CheckedPlan>& plans) {
   return PutTogether(parts);
 }
 
+// A device whose libraries take memory when kernels and groups are made.
+class FillingDevice : public Device {
+ public:
+  explicit FillingDevice(Device& inner) : inner_(inner) {}
+  absl::StatusOr<std::unique_ptr<LayerKernels>> MakeKernels(ElementType type) override {
+    context_ += Bytes::Of(10);
+    return inner_.MakeKernels(type);
+  }
+  DeviceMemory& memory() override { return inner_.memory(); }
+  std::unique_ptr<Stopwatch> MakeStopwatch() override { return inner_.MakeStopwatch(); }
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(RankContext& job, const std::string& name,
+                                                          const std::vector<int>& ranks) override {
+    context_ += Bytes::Of(100);
+    return inner_.MakeGroup(job, name, ranks);
+  }
+  absl::Status CopyFromHost(const void* host, void* device, Bytes size) override {
+    return inner_.CopyFromHost(host, device, size);
+  }
+  absl::Status CopyToHost(const void* device, void* host, Bytes size) override {
+    return inner_.CopyToHost(device, host, size);
+  }
+  absl::Status Synchronize() override { return inner_.Synchronize(); }
+  absl::StatusOr<DeviceMemoryUse> MemoryUse() override {
+    return DeviceMemoryUse{.context = context_};
+  }
+  absl::Status ResetMemoryPeak() override { return inner_.ResetMemoryPeak(); }
+
+ private:
+  Device& inner_;
+  Bytes context_ = Bytes::Of(1);
+};
+
+// On GPUs kernels, libraries and communicators take memory that the open device does not.
+TEST(PlanApplier, WindowsOfAnAsynchronousDeviceHaveTheMemoryOfWhatAPlanUses) {
+  const ModelSpec model = SmallGpt(6);
+  const CheckedPlan plan =
+      CheckedFrom(PlanOf(model, 2, {8}, {{.data_parallel_degree = 2}}, kAppliedBatch, 2), model);
+  for (const bool is_asynchronous : {false, true}) {
+    RunRanks(2, {.spin_count = 50}, [&](JobFabric& fabric) {
+      RankTools tools(fabric);
+      FillingDevice device(*tools.device);
+      tools.setting.device = &device;
+      tools.setting.context_memory = Bytes::Of(1);
+      tools.setting.is_asynchronous = is_asynchronous;
+      PlanApplier applier(plan, tools.setting);
+      ASSERT_OK(applier.Prepare());
+      ASSERT_OK(applier.Step().status());
+      const std::optional<StepWindow> window = applier.TakeWindow();
+      ASSERT_TRUE(window.has_value());
+      if (is_asynchronous) {
+        // Kernels, and at least the groups of gradients and of the loss.
+        EXPECT_GE(window->context_memory, Bytes::Of(1 + 10 + 2 * 100));
+      } else {
+        EXPECT_EQ(window->context_memory, Bytes::Of(1));
+      }
+      ASSERT_OK(applier.Teardown());
+    });
+  }
+}
+
 struct SwapCase {
   std::string name;
   int ranks;

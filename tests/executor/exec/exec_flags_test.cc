@@ -62,5 +62,25 @@ TEST(ParseFlags, ASeedHasSixtyFourBits) {
   }
 }
 
+TEST(ExecFlags, OnlyRanksOnProcessorsAreBoundToACoreEach) {
+  ExecFlags flags;
+  EXPECT_TRUE(flags.PinsToCores());
+  flags.backend = "cuda";
+  EXPECT_FALSE(flags.PinsToCores());
+  flags.backend = "cpu";
+  flags.pins = false;
+  EXPECT_FALSE(flags.PinsToCores());
+}
+
+TEST(ExecFlags, ALauncherMayShowEachRankOneDevice) {
+  ExecFlags flags;
+  EXPECT_TRUE(flags.ShowsEachRankOneDevice(1, "3"));
+  EXPECT_FALSE(flags.ShowsEachRankOneDevice(1, nullptr));
+  EXPECT_FALSE(flags.ShowsEachRankOneDevice(2, "2,3"));
+  // They all inherit the variable.
+  flags.ranks = 2;
+  EXPECT_FALSE(flags.ShowsEachRankOneDevice(1, "3"));
+}
+
 }  // namespace
 }  // namespace parplan

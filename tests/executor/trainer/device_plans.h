@@ -20,7 +20,7 @@ struct DevicePlan {
 
 inline constexpr int64_t kDevicePlanBatch = 8;
 
-// Over two and four ranks.
+// Over two, four and eight ranks.
 inline std::vector<DevicePlan> DevicePlans() {
   const auto of = [](std::string name, const ModelSpec& model, int devices,
                      const std::vector<int>& stages, const std::vector<Strategy>& strategies,
@@ -41,6 +41,8 @@ inline std::vector<DevicePlan> DevicePlans() {
   Strategy mixed4{.tensor_parallel_degree = 2, .data_parallel_degree = 2};
   mixed4.sequence_parallel = true;
   mixed4.sharding_level = ShardingLevel::kGradients;
+  Strategy sharded4{.tensor_parallel_degree = 2, .data_parallel_degree = 2};
+  sharded4.sharding_level = ShardingLevel::kParameters;
   const ModelSpec gpt = SmallGpt(2);
   const ModelSpec llama = SmallLlama(2);
   return {of("Data2", gpt, 2, {4}, {data2}, 2),
@@ -52,7 +54,8 @@ inline std::vector<DevicePlan> DevicePlans() {
           of("Ulysses2", llama, 2, {4}, {ulysses2}, 1),
           of("Pipeline2", SmallGpt(2, /*is_tied=*/true), 2, {2, 2}, {Strategy()}, 4),
           of("Mixed4", gpt, 4, {4}, {mixed4, {.data_parallel_degree = 4}}, 2),
-          of("Pipeline2Data2", llama, 4, {2, 2}, {data2, tensor2}, 4)};
+          of("Pipeline2Data2", llama, 4, {2, 2}, {data2, tensor2}, 4),
+          of("Tensor2Pipeline2Data2", llama, 8, {2, 2}, {sharded4}, 4)};
 }
 
 // The same on one device.

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "tests/executor/device/cuda/gpu.h"
@@ -101,6 +103,8 @@ TEST(GpuTraining, ManyStepsOfSeveralGpusDoNotHang) {
         plan, model, SgdSettings(),
         [&](int rank) { return OpenGpu(*backend, rank, ElementType::kBfloat16); }, steps);
     EXPECT_EQ(run.losses.size(), static_cast<size_t>(steps));
+    EXPECT_TRUE(std::all_of(run.losses.begin(), run.losses.end(),
+                            [](double loss) { return std::isfinite(loss); }));
   }
 }
 

@@ -29,6 +29,7 @@ class EmulatedQueue : public cuda::KernelQueue {
     return scratch_.data();
   }
   const int32_t* Upload(const int32_t* tokens, int64_t count) override {
+    uploaded_ += count;
     tokens_.assign(tokens, tokens + count);
     return tokens_.data();
   }
@@ -53,13 +54,17 @@ class EmulatedQueue : public cuda::KernelQueue {
     return status_;
   }
   absl::Status Synchronize() override { return status_; }
-  void CheckLaunch(const char*) override {}
+  void CheckLaunch(const char*) override { ++launch_count_; }
   void Fail(const absl::Status& status) override { status_.Update(status); }
+  int64_t uploaded() const { return uploaded_; }
+  int launch_count() const { return launch_count_; }
 
  private:
   const bool reverses_;
   std::vector<char> scratch_;
   std::vector<int32_t> tokens_;
+  int64_t uploaded_ = 0;
+  int launch_count_ = 0;
   absl::Status status_;
 };
 
@@ -121,6 +126,17 @@ bool IsSame(bool reverses, int wrong_operation) {
 bool FusedEmulatedKernelsAreTheSame(ElementType type, bool reverses, int wrong_operation) {
   return type == ElementType::kFloat32 ? IsSame<float>(reverses, wrong_operation)
                                        : IsSame<cuda::Bfloat16>(reverses, wrong_operation);
+}
+
+QueueUse UseOfEmbedBackward(const std::vector<int32_t>& tokens, int64_t first_token,
+                            std::vector<float>& table_gradient) {
+  EmulatedQueue queue(/*reverses=*/false);
+  cuda::DeviceKernels<float> kernels(queue, /*fuses=*/false);
+  const std::vector<float> dy(tokens.size(), 1.0f);
+  const auto rows = static_cast<int64_t>(table_gradient.size());
+  kernels.EmbedBackward(tokens.data(), static_cast<int64_t>(tokens.size()), dy.data(), first_token,
+                        rows, /*row_size=*/1, table_gradient.data());
+  return {.uploaded = queue.uploaded(), .launch_count = queue.launch_count()};
 }
 
 std::unique_ptr<KernelSubject> MakeEmulatedKernels(ElementType type, bool reverses) {

@@ -1,5 +1,6 @@
 // The kernels under test here: the emulated ones, in both orders of threads.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/executor/device/cuda/emulated_subject.h"
@@ -55,6 +56,20 @@ TEST(Emulation, OperationsInOneKernelHaveTheBitsOfTheirParts) {
           << "operation " << wrong;
     }
   }
+}
+
+// The rehearsal before a job's first step sees one micro-batch. Any other must neither need more
+// memory nor a kernel that was not launched then.
+TEST(Emulation, TheBackwardPassOfAnEmbeddingNeedsTheSameForAllTokens) {
+  std::vector<float> gradient(4, 0.5f);
+  const QueueUse equal = UseOfEmbedBackward({11, 11, 11, 11}, 10, gradient);
+  EXPECT_THAT(gradient, testing::ElementsAre(0.5f, 4.5f, 0.5f, 0.5f));
+  EXPECT_EQ(equal.launch_count, 1);
+  EXPECT_EQ(UseOfEmbedBackward({10, 11, 12, 13}, 10, gradient), equal);
+  EXPECT_THAT(gradient, testing::ElementsAre(1.5f, 5.5f, 1.5f, 1.5f));
+  // None of this rank's rows.
+  EXPECT_EQ(UseOfEmbedBackward({1, 2, 3, 14}, 10, gradient), equal);
+  EXPECT_THAT(gradient, testing::ElementsAre(1.5f, 5.5f, 1.5f, 1.5f));
 }
 
 }  // namespace

@@ -4,9 +4,10 @@
 // Work is done in the order of its stream. Streams share the hardware queues of their device: work
 // at the head of a queue that waits for an event holds up what was queued behind it, of other
 // streams too. An operation of NCCL begins when its stream comes to it, and ends when its peers'
-// have begun; operations that ranks start in different orders never end. When work runs has no
-// influence on what can run, so no thread of a device is needed: work runs within calls of the
-// runtime, as late as a host may notice.
+// have begun; operations that ranks start in different orders never end. A communicator is
+// destroyed when all of its ranks have said so, or have aborted it. When work runs has no influence
+// on what can run, so no thread of a device is needed: work runs within calls of the runtime, as
+// late as a host may notice.
 
 #ifndef PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_CUDA_H_
 #define PARPLAN_TESTS_EXECUTOR_DEVICE_CUDA_FAKE_CUDA_H_
@@ -60,6 +61,8 @@ struct FakeNccl {
   // Communicators that ended while a call of theirs was under way that would have returned by
   // itself. NCCL frees what the call uses.
   std::atomic<int> ended_within_calls = 0;
+  // Questions for the asynchronous errors of communicators.
+  std::atomic<int> looks = 0;
 };
 FakeNccl& TheFakeNccl();
 // Restores the initial state of both. No stream may be left.

@@ -55,6 +55,8 @@ struct Clique {
   int size = 0;
   int joined = 0;
   int ended = 0;
+  // Ranks that destroy it or have aborted it.
+  int left = 0;
   bool is_used = false;
   // [rank] number of collectives so far.
   std::vector<int> collective_counts;
@@ -239,8 +241,14 @@ ncclResult_t EndLocked(ncclComm_t comm) {
   return ncclSuccess;
 }
 
-ncclResult_t End(ncclComm_t comm) {
+ncclResult_t End(ncclComm_t comm, bool awaits_others) {
   std::unique_lock<std::mutex> lock(parplan::fake::mutex);
+  ++comm->clique->left;
+  if (awaits_others) {
+    parplan::fake::changed.notify_all();
+    parplan::fake::changed.wait(lock,
+                                [clique = comm->clique] { return clique->left == clique->size; });
+  }
   if (!comm->is_made) {
     // The thread that makes it sees this, and destroys it.
     comm->is_aborted = true;
@@ -339,6 +347,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* state) {
+  ++TheFakeNccl().looks;
   *state = TheFakeNccl().state;
   return ncclSuccess;
 }
@@ -387,9 +396,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     parplan::fake::changed.wait(
         lock, [] { return TheFakeNccl().aborted >= TheFakeNccl().aborts_at_once; });
   }
-  return End(comm);
+  return End(comm, /*awaits_others=*/false);
 }
-ncclResult_t ncclCommDestroy(ncclComm_t comm) { return End(comm); }
+ncclResult_t ncclCommDestroy(ncclComm_t comm) { return End(comm, /*awaits_others=*/true); }
 
 ncclResult_t ncclGroupStart() {
   ++parplan::group_depth;

@@ -187,7 +187,7 @@ void ResetFakes() {
   fake.within_call = nullptr;
   for (std::atomic<int>* const count :
        {&fake.made, &fake.ended, &fake.aborted, &fake.unused, &fake.operations, &fake.connections,
-        &fake.ended_within_calls}) {
+        &fake.ended_within_calls, &fake.looks}) {
     *count = 0;
   }
 }
@@ -279,6 +279,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const std::shared_ptr<Item> last = items.empty() ? nullptr : items.back();
   AwaitOnHost(lock, [&] { return last == nullptr || last->is_over; });
   return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  parplan::fake::Advance();
+  if (StreamOf(stream)->items.empty()) return cudaSuccess;
+  parplan::fake::last_error = cudaErrorNotReady;
+  return cudaErrorNotReady;
 }
 cudaError_t cudaDeviceSynchronize() {
   std::unique_lock<std::mutex> lock(mutex);

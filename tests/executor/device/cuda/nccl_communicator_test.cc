@@ -14,9 +14,11 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "executor/device/cuda/cuda_device.h"
 #include "tests/executor/device/comm/rank_threads.h"
 #include "tests/executor/device/cuda/fake_cuda.h"
+#include "tests/executor/device/cuda/fake_runtime.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan::cuda {
@@ -35,7 +37,7 @@ class TestContext : public RankContext {
   int rank() const override { return fabric_.rank(); }
   int world_size() const override { return fabric_.world_size(); }
   absl::Duration operation_timeout() const override {
-    return is_hasty ? absl::Seconds(3) : absl::Minutes(5);
+    return has_no_patience ? absl::Microseconds(1) : is_hasty ? absl::Seconds(3) : absl::Minutes(5);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(const std::string& name,
                                                           const std::vector<int>& ranks) override {
@@ -49,6 +51,7 @@ class TestContext : public RankContext {
   void Abort(const std::string& why) override { fabric_.Abort(why); }
 
   std::atomic<bool> is_hasty = false;
+  std::atomic<bool> has_no_patience = false;
 
  private:
   JobFabric& fabric_;
@@ -77,8 +80,9 @@ class NcclCommunicatorTest : public testing::Test {
   }
   static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Make(NcclDevice& device,
                                                                 RankContext& fabric,
-                                                                const std::string& name = "all") {
-    return NcclCommunicator::Create({.purpose = name,
+                                                                const std::string& name = "all",
+                                                                const std::string& purpose = "") {
+    return NcclCommunicator::Create({.purpose = purpose.empty() ? name : purpose,
                                      .name = name,
                                      .label = name + " stride=1",
                                      .id = name + "#0",
@@ -279,6 +283,101 @@ TEST_F(NcclCommunicatorTest, ACallThatDoesNotReturnIsAbortedAtTheDeadline) {
   EXPECT_EQ(TheFakeNccl().aborted, 1);
 }
 
+// Nobody may wait for an operation for long, for example for the last send of a direction.
+TEST_F(NcclCommunicatorTest, AnOperationThatHasEndedIsNotOverdueThoughNobodyHasWaited) {
+  OnRanks(2, [](NcclCommunicator& group, CudaQueue& queue, TestContext& job) {
+    Floats sum = {1.0f};
+    ASSERT_OK_AND_ASSIGN(const auto work, group.Start({.operation = Operation::kAllReduce,
+                                                       .type = kType,
+                                                       .count = 1,
+                                                       .send = sum.data(),
+                                                       .receive = sum.data()}));
+    for (const int rank : {0, 1}) {
+      const std::string key = absl::StrCat("started ", rank);
+      ASSERT_OK(rank == group.rank() ? job.Publish(key, "yes") : job.Await(key).status());
+    }
+    job.has_no_patience = true;
+    // Each group has been looked at twice then.
+    const int looks = TheFakeNccl().looks;
+    while (TheFakeNccl().looks < looks + 6) std::this_thread::yield();
+    job.has_no_patience = false;
+    EXPECT_OK(job.Health());
+    EXPECT_OK(work->Wait());
+    EXPECT_OK(queue.Synchronize());
+    EXPECT_THAT(sum, ElementsAre(2.0f));
+  });
+  EXPECT_EQ(TheFakeNccl().aborted, 0);
+}
+
+// Operations of one purpose share a stream, where one waits for those before it. The first that
+// hangs is the one to name, whichever group is looked at first.
+TEST_F(NcclCommunicatorTest, AnOperationBehindThatOfAnotherGroupIsNotOverdue) {
+  for (const bool hangs_in_first : {true, false}) {
+    SCOPED_TRACE(hangs_in_first);
+    RunRanks(2, {.spin_count = 50}, [&](JobFabric& fabric) {
+      TestContext job(fabric);
+      ASSERT_OK_AND_ASSIGN(const auto queue, CudaQueue::Create(fabric.rank()));
+      NcclDevice device(*queue);
+      std::vector<std::unique_ptr<NcclCommunicator>> groups;
+      for (const char* const name : {"one", "two"}) {
+        ASSERT_OK_AND_ASSIGN(groups.emplace_back(), Make(device, job, name, "gradients"));
+        ASSERT_OK(groups.back()->Warm());
+      }
+      // The thread looks in the order of addresses.
+      if (std::less<>()(groups[1].get(), groups[0].get())) std::swap(groups[0], groups[1]);
+      NcclCommunicator& hanging = *groups[hangs_in_first ? 0 : 1];
+      NcclCommunicator& healthy = *groups[hangs_in_first ? 1 : 0];
+      Floats sums = {1.0f, 1.0f};
+      const auto call = [&](int index) {
+        return CollectiveCall{.operation = Operation::kAllReduce,
+                              .type = kType,
+                              .count = 1,
+                              .send = &sums[index],
+                              .receive = &sums[index]};
+      };
+      if (fabric.rank() == 1) {
+        ASSERT_OK(job.Await("over").status());
+        return;
+      }
+      // Both are given to the device before either is looked at with a deadline.
+      ASSERT_OK_AND_ASSIGN(const auto first, hanging.Start(call(0)));
+      ASSERT_OK_AND_ASSIGN(const auto second, healthy.Start(call(1)));
+      const int looks = TheFakeNccl().looks;
+      while (TheFakeNccl().looks < looks + 8) std::this_thread::yield();
+      job.has_no_patience = true;
+      absl::Status status;
+      while (status.ok()) status = queue->Synchronize();
+      EXPECT_THAT(std::string(status.message()), HasSubstr("all-reduce of " + hanging.name()));
+      ASSERT_OK(job.Publish("over", "yes"));
+    });
+  }
+}
+
+// NCCL destroys a communicator with the other ranks of a machine, and knows no deadline.
+TEST_F(NcclCommunicatorTest, ARankThatDoesNotLeaveIsWaitedForNoLongerThanTheDeadline) {
+  RunRanks(2, {.spin_count = 50}, [](JobFabric& fabric) {
+    TestContext job(fabric);
+    ASSERT_OK_AND_ASSIGN(const auto queue, CudaQueue::Create(fabric.rank()));
+    NcclDevice device(*queue);
+    ASSERT_OK_AND_ASSIGN(auto group, Make(device, job));
+    ASSERT_OK(group->Warm());
+    if (fabric.rank() == 1) {
+      ASSERT_OK(job.Await("over").status());
+      group.reset();
+      EXPECT_OK(queue->Synchronize());
+      return;
+    }
+    job.has_no_patience = true;
+    group.reset();
+    EXPECT_THAT(queue->Synchronize(),
+                StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("the destruction of all")));
+    EXPECT_OK(fabric.Publish("over", "yes"));
+  });
+  // The thread that was left behind ends too.
+  while (TheFakeNccl().ended < 2) std::this_thread::yield();
+  EXPECT_EQ(TheFakeNccl().aborted, 0);
+}
+
 // Who has waited on the device alone may leave before it has got there.
 TEST_F(NcclCommunicatorTest, WhatIsUnderWayEndsBeforeTheCommunicator) {
   Floats sums = {1.0f, 2.0f};
@@ -334,24 +433,42 @@ TEST_F(NcclCommunicatorTest, NoCallBeginsAfterAFailureAndAnAbortWaitsForTheLast)
 
 TEST_F(NcclCommunicatorTest, AnAbortWaitsForASplitUnderWay) {
   call_patience = absl::Hours(1);
-  OnRanks(1, [](NcclCommunicator& group, CudaQueue& queue, TestContext& job) {
+  RunRanks(1, {.spin_count = 50}, [](JobFabric& fabric) {
+    TestContext job(fabric);
+    ASSERT_OK_AND_ASSIGN(const auto queue, CudaQueue::Create(0));
+    NcclDevice device(*queue);
+    ASSERT_OK_AND_ASSIGN(const auto group, Make(device, job));
+    ASSERT_OK(group->Warm());
+    // The operation stays under way behind this, so the queue fails with the group.
+    ASSERT_OK_AND_ASSIGN(cudaStream_t const stream, device.StreamOf("all"));
+    const auto work_of_others = std::make_shared<fake::Item>();
+    work_of_others->name = "work of others";
+    work_of_others->is_open = true;
+    work_of_others->run = [] {};
+    {
+      const std::lock_guard<std::mutex> lock(fake::mutex);
+      fake::Submit(*fake::StreamOf(stream), work_of_others);
+      fake::Advance();
+    }
     Floats x = {1.0f};
-    // Nobody waits for it, so it is under way, and the queue fails with the group.
-    ASSERT_OK_AND_ASSIGN(const auto work, group.Start({.operation = Operation::kAllReduce,
-                                                       .type = kType,
-                                                       .count = 1,
-                                                       .send = x.data(),
-                                                       .receive = x.data()}));
+    ASSERT_OK_AND_ASSIGN(const auto work, group->Start({.operation = Operation::kAllReduce,
+                                                        .type = kType,
+                                                        .count = 1,
+                                                        .send = x.data(),
+                                                        .receive = x.data()}));
     // The split lasts until the group has failed.
     TheFakeNccl().within_call = [&] {
       job.Abort("the power fails");
-      while (queue.Synchronize().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      while (queue->Synchronize().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     };
-    const absl::Status status = group.Split(0, 0).status();
+    const absl::Status status = group->Split(0, 0).status();
     EXPECT_THAT(std::string(status.message()), HasSubstr("the power fails"));
     // None begins after that.
     TheFakeNccl().within_call = [] { ADD_FAILURE() << "a call after the failure"; };
-    EXPECT_FALSE(group.Split(0, 0).ok());
+    EXPECT_FALSE(group->Split(0, 0).ok());
+    const std::lock_guard<std::mutex> lock(fake::mutex);
+    fake::Finish(*work_of_others);
+    fake::Advance();
   });
   EXPECT_EQ(TheFakeNccl().ended_within_calls, 0);
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "tests/executor/device/cuda/gpu.h"
 #include "tests/support/status_matchers.h"
 
@@ -29,6 +31,16 @@ TEST(CudaPlugin, LoadsAndSaysWhatTheMachineLacks) {
                                          AnyOf(HasSubstr("no driver"), HasSubstr("too old"),
                                                HasSubstr("no device"))));
   EXPECT_THAT(std::string(backend.status().message()), Not(HasSubstr("\n")));
+}
+
+// NVML, which the agent reads, knows one order only.
+TEST(CudaPlugin, NumbersGpusInTheOrderOfTheirBusUnlessAnotherIsSet) {
+  ::unsetenv("CUDA_DEVICE_ORDER");
+  static_cast<void>(LoadGpus());
+  EXPECT_STREQ(std::getenv("CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
+  ::setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST", /*overwrite=*/1);
+  static_cast<void>(LoadGpus());
+  EXPECT_STREQ(std::getenv("CUDA_DEVICE_ORDER"), "FASTEST_FIRST");
 }
 
 }  // namespace
