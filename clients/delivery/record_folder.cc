@@ -117,7 +117,7 @@ absl::Status RecordFolder::SetAside(const std::string& name, const std::string& 
   return SyncFolder();
 }
 
-std::vector<std::string> RecordFolder::Names() const {
+absl::StatusOr<std::vector<std::string>> RecordFolder::Names() const {
   std::vector<std::string> names;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end;
@@ -128,6 +128,7 @@ std::vector<std::string> RecordFolder::Names() const {
       names.emplace_back(name);
     }
   }
+  if (error) return Unavailable(ErrnoToStatus(error.value(), "read", path_));
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -48,8 +48,9 @@ class RecordFolder {
   // which `Open` removes; not checked. UNAVAILABLE if there is no such record or the disk fails.
   absl::Status SetAside(const std::string& name, const std::string& why);
 
-  // Lists the names of all records, sorted; those found so far if the folder can't be read.
-  std::vector<std::string> Names() const;
+  // Lists the names of all records, sorted. UNAVAILABLE if the folder can't be read: a caller that
+  // took a part of them for all would write over the others.
+  absl::StatusOr<std::vector<std::string>> Names() const;
 
  private:
   explicit RecordFolder(std::string path) : path_(std::move(path)) {}

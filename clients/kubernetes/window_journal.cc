@@ -15,6 +15,9 @@ namespace {
 
 // Executions that have ended and are still known by name.
 constexpr size_t kMaxFinishedCount = 64;
+// Pause after which a record that could not be read is tried again. Not measured: descriptors are
+// free again soon, and a disk that is broken costs one attempt a second.
+constexpr std::chrono::seconds kReadPause(1);
 
 std::string NameOf(const v1::CreateExecutionRequest& request) {
   return absl::StrCat(request.parent(), "/executions/", request.request_id());
@@ -44,7 +47,8 @@ absl::StatusOr<std::unique_ptr<WindowJournal>> WindowJournal::Open(const Options
 
 absl::Status WindowJournal::Load() {
   aside_.Load();
-  for (const std::string& name : folder_->Names()) {
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<std::string> names, folder_->Names());
+  for (const std::string& name : names) {
     const std::optional<JournalRecordName> parsed = ParseRecordName(name);
     if (!parsed.has_value()) continue;
     const int64_t number = parsed->execution_number;
@@ -182,17 +186,24 @@ WindowJournal::Step WindowJournal::StepOf(const Entry& entry) const {
   return abandon_reason_.has_value() && !entry.is_abandoned ? Step::kAbandon : Step::kNone;
 }
 
-WindowJournal::Entry* WindowJournal::Ready() {
+WindowJournal::Entry* WindowJournal::Ready(Time now) {
   for (auto& [number, entry] : entries_) {
     current_step_ = StepOf(entry);
-    if (current_step_ == Step::kNone) continue;
+    if (current_step_ == Step::kNone || now < entry.next_read) continue;
     current_ = number;
     return &entry;
   }
   return nullptr;
 }
 
-std::optional<JournalTask> WindowJournal::Read(Entry& entry) {
+WindowJournal::Time WindowJournal::NextRead(Time latest) const {
+  for (const auto& [number, entry] : entries_) {
+    if (StepOf(entry) != Step::kNone) latest = std::min(latest, entry.next_read);
+  }
+  return latest;
+}
+
+absl::StatusOr<JournalTask> WindowJournal::Read(Entry& entry) {
   JournalTask task;
   task.request = entry.request;
   task.execution = entry.execution.name();
@@ -211,13 +222,18 @@ std::optional<JournalTask> WindowJournal::Read(Entry& entry) {
   }
   task.kind = JournalTask::Kind::kSend;
   const absl::StatusOr<std::string> text = folder_->Read(entry.batches.front().record);
+  // No descriptor is free, or the disk does not answer: the windows may well be whole.
+  if (absl::IsUnavailable(text.status())) {
+    entry.next_read = std::chrono::steady_clock::now() + kReadPause;
+    return text.status();
+  }
   absl::StatusOr<std::vector<v1::MeasuredWindow>> windows =
       text.ok() ? ParseWindows(*text) : text.status();
   if (!windows.ok()) {
     ++counts_.damaged_record_count;
     counts_.refused_window_count += entry.batches.front().window_count;
     DropBatch(entry, "damaged");
-    return std::nullopt;
+    return absl::DataLossError(windows.status().message());
   }
   task.windows = *std::move(windows);
   return task;
@@ -227,14 +243,14 @@ std::optional<JournalTask> WindowJournal::Next(absl::Duration timeout) {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(timeout);
   while (!is_interrupted_) {
-    if (Entry* const entry = Ready()) {
-      if (std::optional<JournalTask> task = Read(*entry)) return task;
+    const Time now = std::chrono::steady_clock::now();
+    if (Entry* const entry = Ready(now)) {
+      absl::StatusOr<JournalTask> task = Read(*entry);
+      if (task.ok()) return *std::move(task);
       continue;
     }
-    if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) {
-      Entry* const entry = is_interrupted_ ? nullptr : Ready();
-      return entry == nullptr ? std::nullopt : Read(*entry);
-    }
+    if (now >= deadline) break;
+    changed_.wait_until(lock, NextRead(deadline));
   }
   return std::nullopt;
 }

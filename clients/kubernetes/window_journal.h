@@ -4,6 +4,7 @@
 #ifndef PARPLAN_CLIENTS_KUBERNETES_WINDOW_JOURNAL_H_
 #define PARPLAN_CLIENTS_KUBERNETES_WINDOW_JOURNAL_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -57,7 +58,7 @@ struct JournalCounts {
   // Windows that still wait, and their size on disk in bytes.
   int64_t waiting_window_count = 0;
   int64_t waiting_byte_count = 0;
-  // Records whose content was damaged or could not be read later, set aside.
+  // Records whose content was damaged, set aside.
   int64_t damaged_record_count = 0;
 };
 
@@ -76,7 +77,8 @@ class WindowJournal {
   };
 
   // Continues with what an earlier process left; sets aside damaged records. Returns the errors of
-  // RecordFolder::Open, and UNAVAILABLE (STORE_UNAVAILABLE) if a record can't be read or set aside.
+  // RecordFolder::Open, and UNAVAILABLE (STORE_UNAVAILABLE) if the folder or a record can't be
+  // read, or a record not set aside.
   static absl::StatusOr<std::unique_ptr<WindowJournal>> Open(const Options& options);
 
   // Opens an execution. Returns the local name. If there is one of this plan and request id, open
@@ -100,7 +102,9 @@ class WindowJournal {
   // windows that this process received or found on disk. NOT_FOUND in the cases of `Append`.
   absl::StatusOr<v1::Execution> Get(absl::string_view name) const;
 
-  // Waits for something to send, at most `timeout`; returns nothing then and after `Interrupt`.
+  // Waits for something to send, at most `timeout`; returns nothing then and after `Interrupt`. The
+  // windows of an execution wait while the system does not let their record be read, and those of
+  // others go before them.
   // REQUIRES, unchecked: `timeout` is finite; one thread forwards, and calls one of `Done`,
   // `Refuse` and `RefuseSome` at most once for each task. If it calls none, as for an error that
   // may pass, a later call returns the task again, unless an older execution has something to send
@@ -130,6 +134,7 @@ class WindowJournal {
   JournalCounts counts() const;
 
  private:
+  using Time = std::chrono::steady_clock::time_point;
   struct Batch {
     std::string record;
     int64_t window_count = 0;
@@ -146,6 +151,8 @@ class WindowJournal {
     bool is_finished = false;
     // Whether this process has abandoned it at the server.
     bool is_abandoned = false;
+    // Time before which its windows are not read, since the last attempt failed.
+    Time next_read;
   };
   enum class Step { kNone, kOpen, kSend, kClose, kAbandon };
 
@@ -154,9 +161,13 @@ class WindowJournal {
   absl::Status Store(const Entry& entry);
   absl::StatusOr<Entry*> Find(absl::string_view name);
   Step StepOf(const Entry& entry) const;
-  // Returns the oldest entry with something to send; null if there is none.
-  Entry* Ready();
-  std::optional<JournalTask> Read(Entry& entry);
+  // Returns the oldest entry with something to send at `now`; null if there is none.
+  Entry* Ready(Time now);
+  // Returns when the first entry that could not be read is to be read again; at most `latest`.
+  Time NextRead(Time latest) const;
+  // Returns the task of an entry that is ready. DATA_LOSS if its windows were damaged, which are
+  // then set aside; UNAVAILABLE if they can't be read now, and are to be read again later.
+  absl::StatusOr<JournalTask> Read(Entry& entry);
   void DropBatch(Entry& entry, const char* aside);
   // Keeps a record for people to look at, while it is among the latest.
   absl::Status SetAside(const std::string& record, const char* why);

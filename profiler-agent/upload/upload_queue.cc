@@ -38,11 +38,14 @@ std::string NameOf(uint64_t number) {
 
 absl::StatusOr<std::unique_ptr<UploadQueue>> UploadQueue::Open(const std::string& folder) {
   PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<RecordFolder> records, RecordFolder::Open(folder));
-  return std::unique_ptr<UploadQueue>(new UploadQueue(std::move(records)));
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<std::string> names, records->Names());
+  return std::unique_ptr<UploadQueue>(new UploadQueue(std::move(records), names));
 }
 
-UploadQueue::UploadQueue(std::unique_ptr<RecordFolder> folder) : folder_(std::move(folder)) {
-  for (const std::string& name : folder_->Names()) {
+UploadQueue::UploadQueue(std::unique_ptr<RecordFolder> folder,
+                         const std::vector<std::string>& records)
+    : folder_(std::move(folder)) {
+  for (const std::string& name : records) {
     uint64_t number = 0;
     if (!absl::SimpleAtoi(name, &number) || NameOf(number) != name) continue;
     names_.insert(name);

@@ -38,7 +38,8 @@ class UploadQueue {
   static constexpr int kMaxLength = 256;
 
   // Opens the queue in `folder`, with the uploads of an earlier process first. FAILED_PRECONDITION
-  // (STORE_UNAVAILABLE) if the folder cannot be used. One process at a time may use it, which is
+  // (STORE_UNAVAILABLE) if the folder cannot be used, UNAVAILABLE (STORE_UNAVAILABLE) if it cannot
+  // be read. One process at a time may use it, which is
   // not checked.
   static absl::StatusOr<std::unique_ptr<UploadQueue>> Open(const std::string& folder);
 
@@ -66,7 +67,7 @@ class UploadQueue {
   int64_t damaged_count() const;
 
  private:
-  explicit UploadQueue(std::unique_ptr<RecordFolder> folder);
+  UploadQueue(std::unique_ptr<RecordFolder> folder, const std::vector<std::string>& records);
 
   mutable std::mutex mutex_;
   // Guarded by mutex_, as are the members below.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,12 +10,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "base/json/json_text.h"
 #include "server/access/json_member.h"
 
 namespace parplan {
 namespace {
 
-using Json = nlohmann::json;
+// Texts of tokens are secrets. RFC 7519 leaves open which of two members of a name counts.
+constexpr JsonLimits kTokenLimits = {.max_bytes = TokenVerifier::kMaxTokenBytes,
+                                     .refuses_repeated_members = true,
+                                     .quotes_text = false};
 
 // Seconds since 1970 of the year 9999. Times beyond it are no times of tokens.
 constexpr double kMaxSeconds = 253402300799.0;
@@ -27,32 +30,37 @@ absl::Status Refused(absl::string_view why) {
 }
 
 // Reads an object in base64url.
-std::optional<Json> ReadObject(absl::string_view text) {
+std::optional<JsonValue> ReadObject(absl::string_view text) {
   std::string bytes;
   if (!DecodeBase64Url(text, &bytes)) return std::nullopt;
-  Json object = Json::parse(bytes, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return std::nullopt;
-  return object;
+  absl::StatusOr<JsonValue> object = ReadJsonText(bytes, "token", kTokenLimits);
+  if (!object.ok() || object->type != JsonValue::Type::kObject) return std::nullopt;
+  return *std::move(object);
 }
 
-std::optional<absl::Time> TimeOf(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  const double seconds = found->get<double>();
+std::optional<absl::Time> TimeOf(const JsonValue& object, absl::string_view name) {
+  const JsonValue* const found = object.Find(name);
+  if (found == nullptr ||
+      (found->type != JsonValue::Type::kInteger && found->type != JsonValue::Type::kNumber)) {
+    return std::nullopt;
+  }
+  const double seconds = found->number;
   if (!std::isfinite(seconds) || seconds < 0 || seconds > kMaxSeconds) return std::nullopt;
   return absl::UnixEpoch() + absl::Seconds(seconds);
 }
 
-bool HasAudience(const Json& claims, const std::string& audience) {
-  const auto found = claims.find("aud");
-  if (found == claims.end()) return false;
-  if (found->is_string()) return found->get<std::string>() == audience;
-  return found->is_array() && std::any_of(found->begin(), found->end(), [&](const Json& entry) {
-           return entry.is_string() && entry.get<std::string>() == audience;
-         });
+bool HasAudience(const JsonValue& claims, const std::string& audience) {
+  const JsonValue* const found = claims.Find("aud");
+  if (found == nullptr) return false;
+  const auto is_audience = [&audience](const JsonValue& entry) {
+    return entry.type == JsonValue::Type::kString && entry.text == audience;
+  };
+  return is_audience(*found) ||
+         (found->type == JsonValue::Type::kArray &&
+          std::any_of(found->items.begin(), found->items.end(), is_audience));
 }
 
-std::optional<WebKeySet::Algorithm> AlgorithmOf(const Json& header) {
+std::optional<WebKeySet::Algorithm> AlgorithmOf(const JsonValue& header) {
   const std::string name = TextMember(header, "alg");
   if (name == "RS256") return WebKeySet::Algorithm::kRs256;
   if (name == "ES256") return WebKeySet::Algorithm::kEs256;
@@ -66,19 +74,20 @@ absl::StatusOr<VerifiedToken> TokenVerifier::Verify(absl::string_view token, abs
   const std::vector<absl::string_view> parts = absl::StrSplit(token, '.');
   if (parts.size() != 3) return Refused("it is no signed JSON Web Token");
   // Nothing but the header is read before the signature is verified.
-  const std::optional<Json> header = ReadObject(parts[0]);
+  const std::optional<JsonValue> header = ReadObject(parts[0]);
   std::string signature;
   if (!header.has_value() || !DecodeBase64Url(parts[2], &signature)) {
     return Refused("it is no signed JSON Web Token");
   }
   const std::optional<WebKeySet::Algorithm> algorithm = AlgorithmOf(*header);
   if (!algorithm.has_value()) return Refused("its algorithm is neither RS256 nor ES256");
-  if (header->contains("crit")) return Refused("it has extensions that the server does not know");
+  if (header->Find("crit") != nullptr)
+    return Refused("it has extensions that the server does not know");
   const absl::string_view signed_text = token.substr(0, parts[0].size() + 1 + parts[1].size());
   if (!keys_.Verify(TextMember(*header, "kid"), *algorithm, signed_text, signature)) {
     return Refused("no key of the set signed it");
   }
-  const std::optional<Json> claims = ReadObject(parts[1]);
+  const std::optional<JsonValue> claims = ReadObject(parts[1]);
   if (!claims.has_value()) return Refused("its claims are no object");
   if (TextMember(*claims, "iss") != rules_.issuer) return Refused("its issuer is another");
   if (!HasAudience(*claims, rules_.audience)) {
@@ -86,7 +95,7 @@ absl::StatusOr<VerifiedToken> TokenVerifier::Verify(absl::string_view token, abs
   }
   const std::optional<absl::Time> end = TimeOf(*claims, "exp");
   if (!end.has_value() || now >= *end + kLeeway) return Refused("it has expired");
-  if (claims->contains("nbf")) {
+  if (claims->Find("nbf") != nullptr) {
     const std::optional<absl::Time> begin = TimeOf(*claims, "nbf");
     if (!begin.has_value() || now < *begin - kLeeway) return Refused("it is not valid yet");
   }

@@ -46,13 +46,13 @@ class TokenVerifier {
 
   // Returns the identity of a service account, `k8s:NAMESPACE/NAME`, and the end of its token.
   // UNAUTHENTICATED (ROLE_REQUIRED) with a message that says which of these is wrong: a text that
-  // is no signed token or has more than `kMaxTokenBytes`; an algorithm other than RS256 and ES256,
-  // or one that the key does not have; a header with `crit`; a signature that is not by the key of
-  // the set that `kid` names, or, without a `kid`, by the only key of the algorithm; claims that
-  // are no object; another issuer or audience; an `exp` that is absent or past, an `nbf` that is to
-  // come, and either if it is no number of seconds from 1970 to 9999; and a subject that is no
-  // service account. Asks no API server: the token of a pod or an account that was deleted passes
-  // until its end. `iat` and all other claims are not looked at.
+  // is no signed token, has more than `kMaxTokenBytes` or a member twice in an object; an algorithm
+  // other than RS256 and ES256, or one that the key does not have; a header with `crit`; a
+  // signature that is not by the key of the set that `kid` names, or, without a `kid`, by the only
+  // key of the algorithm; claims that are no object; another issuer or audience; an `exp` that is
+  // absent or past, an `nbf` that is to come, and either if it is no number of seconds from 1970 to
+  // 9999; and a subject that is no service account. Asks no API server: the token of a pod or an
+  // account that was deleted passes until its end. `iat` and all other claims are not looked at.
   absl::StatusOr<VerifiedToken> Verify(absl::string_view token, absl::Time now) const;
 
  private:

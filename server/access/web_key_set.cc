@@ -8,7 +8,6 @@
 #include <openssl/rsa.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -16,12 +15,12 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/json/json_text.h"
 #include "server/access/json_member.h"
 
 namespace parplan {
 namespace {
 
-using Json = nlohmann::json;
 using Algorithm = WebKeySet::Algorithm;
 using PublicKey = std::shared_ptr<EVP_PKEY>;
 
@@ -56,7 +55,7 @@ PublicKey MakeKey(const char* type, OSSL_PARAM_BLD* builder) {
   return check != nullptr && EVP_PKEY_public_check(check.get()) == 1 ? owned : nullptr;
 }
 
-PublicKey RsaKey(const Json& key) {
+PublicKey RsaKey(const JsonValue& key) {
   std::string modulus;
   std::string exponent;
   if (!DecodeBase64Url(TextMember(key, "n"), &modulus) ||
@@ -74,7 +73,7 @@ PublicKey RsaKey(const Json& key) {
   return MakeKey("RSA", builder.get());
 }
 
-PublicKey EcKey(const Json& key) {
+PublicKey EcKey(const JsonValue& key) {
   std::string x;
   std::string y;
   if (!DecodeBase64Url(TextMember(key, "x"), &x) || !DecodeBase64Url(TextMember(key, "y"), &y) ||
@@ -127,19 +126,21 @@ bool DecodeBase64Url(absl::string_view text, std::string* bytes) {
 
 absl::StatusOr<WebKeySet> WebKeySet::Create(absl::string_view text, absl::string_view field) {
   const OpensslErrorScope scope;
-  const Json set = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const auto keys = set.is_object() ? set.find("keys") : set.end();
-  if (!set.is_object() || keys == set.end() || !keys->is_array()) {
+  const absl::StatusOr<JsonValue> set =
+      ReadJsonText(text, field, {.refuses_repeated_members = true});
+  const JsonValue* const keys = set.ok() ? set->Find("keys") : nullptr;
+  if (keys == nullptr || keys->type != JsonValue::Type::kArray) {
     return FieldError(Reason::kSpecInvalid, field,
                       "is no JSON Web Key Set; write the answer of the API server to "
                       "/openid/v1/jwks to it");
   }
   WebKeySet result;
   std::set<std::string> ids;
-  for (size_t i = 0; i < keys->size(); ++i) {
-    const Json& key = (*keys)[i];
+  for (size_t i = 0; i < keys->items.size(); ++i) {
+    const JsonValue& key = keys->items[i];
     const std::string path = absl::StrCat(field, ": keys[", i, "]");
-    if (!key.is_object()) return FieldError(Reason::kSpecInvalid, path, "is no object");
+    if (key.type != JsonValue::Type::kObject)
+      return FieldError(Reason::kSpecInvalid, path, "is no object");
     const std::string type = TextMember(key, "kty");
     const std::string use = TextMember(key, "use");
     const std::string algorithm = TextMember(key, "alg");

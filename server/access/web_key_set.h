@@ -23,9 +23,9 @@ class WebKeySet {
 
   // Reads the text of a set. Keys of other types, curves, algorithms and uses are left out; one
   // that names no `alg` or no `use` is kept. INVALID_ARGUMENT (SPEC_INVALID) naming `field` for a
-  // text that is no set, a key for signatures that is broken, an RSA key of fewer than 2048 bits,
-  // two of the kept keys with one id (`kid`) or two without any, and a set without any key to
-  // verify with.
+  // text that is no set or has a member twice in an object, a key for signatures that is broken, an
+  // RSA key of fewer than 2048 bits, two of the kept keys with one id (`kid`) or two without any,
+  // and a set without any key to verify with.
   static absl::StatusOr<WebKeySet> Create(absl::string_view text, absl::string_view field);
 
   // Returns whether `signature` is that of `text` by the key of this id and algorithm. It consists

@@ -20,6 +20,9 @@ constexpr int kDeafExitCode = 1;
 
 // Growth or decline of the process after which memory is given back: that takes milliseconds.
 constexpr int64_t kTrimBytes = int64_t{8} << 20;
+// Looks that give memory back after such a change. With one alone, 100 MB that were still in use at
+// that look stayed: once they are free, the allocator keeps them, and the process does not change.
+constexpr int kTrimLooks = 6;
 
 // Returns the physical memory of this process; 0 if the system does not say.
 int64_t ResidentBytes() {
@@ -44,7 +47,9 @@ void StateWatch::Look() {
   Note(server_.RefreshTls(), "tls files",
        "the last good ones stay in use: ", "tls files read again", can_read_tls_);
   // The memory that a burst of calls took lies in many parts, which the allocator keeps by itself.
-  if (std::abs(ResidentBytes() - resident_bytes_) > kTrimBytes) {
+  if (std::abs(ResidentBytes() - resident_bytes_) > kTrimBytes) trims_left_ = kTrimLooks;
+  if (trims_left_ > 0) {
+    --trims_left_;
     malloc_trim(0);
     resident_bytes_ = ResidentBytes();
   }

@@ -44,6 +44,7 @@ class StateWatch {
   bool can_write_ = true;
   bool can_read_tls_ = true;
   int64_t resident_bytes_ = 0;  // After memory was last given back.
+  int trims_left_ = 0;          // Looks that give memory back.
 };
 
 // Lets health say NOT_SERVING while the server does not answer on its own address, and ends the

@@ -15,6 +15,8 @@ TURN_SECONDS = 30
 FIRST_SECONDS = 35
 CALL_SECONDS = 3
 REBOOT_SECONDS = 60
+# Writers while links are cut, a third of them at each server.
+WRITERS = 6
 # A question that is answered from the database.
 ASK = ["calibration", "list", "--cluster", "lab"]
 
@@ -29,6 +31,11 @@ def await_code(future):
         return future.result()
     except grpc.RpcError as error:
         return error
+
+
+def window(rank, step):
+    return {"rank": rank, "first_step": step, "step_count": 10,
+            "median_step_duration": parplan.seconds(0.1), "peak_memory_bytes": 1 << 30}
 
 
 class ServerCases:
@@ -152,6 +159,89 @@ class ServerCases:
         wait_for(lambda: not isinstance(await_code(client.start(
             PLANS, "ListPlans", {"parent": "clusters/lab"}, 60)), grpc.RpcError), "way back", 20)
 
+    def write(self, server, number, is_over, kept, errors):
+        """Makes plans and reports windows until it is over; `kept` is what was acknowledged: plans
+        with their payloads, and executions with their numbers of windows."""
+        client, batch = self.connect(server), 8 * (1 + number)
+        client.service(EXECUTIONS)
+
+        def ask(service, method, request):
+            answer = await_code(client.start(service, method, request, 10))
+            if not isinstance(answer, grpc.RpcError):
+                return answer
+            code = answer.code().name
+            errors[code] = errors.get(code, 0) + 1
+            time.sleep(0.05)
+            return None
+
+        while not is_over.is_set():
+            plan = ask(PLANS, "CreatePlan", parplan.small_question(batch))
+            # Another question than any writer's before.
+            batch += 8 * WRITERS
+            if plan is None:
+                continue
+            kept[plan.name] = plan.signed_plan.payload
+            execution = ask(EXECUTIONS, "CreateExecution",
+                            {"parent": plan.name, "request_id": f"of-writer-{number}"})
+            if execution is None:
+                continue
+            kept[execution.name] = 0
+            for step in range(3):
+                answer = ask(EXECUTIONS, "ReportMetrics", [
+                    {"execution": execution.name, "window": window(rank, 10 * step)}
+                    for rank in (0, 1)])
+                kept[execution.name] += 0 if answer is None else answer.stored_window_count
+
+    def test_what_was_acknowledged_under_cuts_is_kept(self, stack):
+        _, servers = self.servers(stack)
+        database = self.lab.hosts["db"]
+        stack.callback(database.heal)
+        for server in servers:
+            stack.callback(server.host.unblock)
+        self.connect(servers[0]).upload("clusters/lab/nodes/n1", "first", parplan.small_profile())
+        is_over, kept, errors = threading.Event(), [{} for _ in range(WRITERS)], {}
+        writers = [threading.Thread(
+            target=self.write, args=(servers[number % 3], number, is_over, kept[number], errors))
+            for number in range(WRITERS)]
+        for writer in writers:
+            writer.start()
+        # One server after the other, then all of them; connections break, or go on after it.
+        cuts = 0
+        for seconds in (2, 8):
+            for server in servers:
+                server.host.block(database)
+                time.sleep(seconds)
+                server.host.unblock()
+                time.sleep(2)
+                cuts += 1
+            database.cut()
+            time.sleep(seconds)
+            database.heal()
+            time.sleep(2)
+            cuts += 1
+        is_over.set()
+        for writer in writers:
+            writer.join()
+        # Each server has all of it.
+        acknowledged = {name: value for one in kept for name, value in one.items()}
+        for server in servers:
+            client = self.connect(server)
+            wait_for(lambda: not isinstance(await_code(client.start(
+                PLANS, "ListPlans", {"parent": "clusters/lab"}, 60)), grpc.RpcError), "way back", 60)
+            for name, value in acknowledged.items():
+                if isinstance(value, bytes):
+                    plan = client.call(PLANS, "GetPlan", {"name": name}, 60)
+                    assert plan.signed_plan.payload == value, name
+                else:
+                    execution = client.call(EXECUTIONS, "GetExecution", {"name": name}, 60)
+                    assert execution.window_count >= value, (name, execution.window_count, value)
+        plans = sum(isinstance(value, bytes) for value in acknowledged.values())
+        windows = sum(value for value in acknowledged.values() if not isinstance(value, bytes))
+        say(f"  {cuts} cuts between three servers and PostgreSQL under {WRITERS} writers: {plans} "
+            f"plans, {len(acknowledged) - plans} executions and {windows} windows were "
+            f"acknowledged, and each server has all of them; errors: {errors}")
+        assert plans > 20 and windows > 20 and errors, (plans, windows, errors)
+
     def test_the_reason_of_the_server_survives_retries(self, stack):
         postgres, servers = self.servers(stack, ("s1", "s2"))
         target = "ipv4:" + ",".join(server.address for server in servers)
@@ -173,16 +263,12 @@ class SidecarCases:
         self.lab, self.test = test.lab, test
         self.folder = test.folder
 
-    def window(self, rank, step):
-        return {"rank": rank, "first_step": step, "step_count": 10,
-                "median_step_duration": parplan.seconds(0.1), "peak_memory_bytes": 1 << 30}
-
     def report(self, client, plan, request_id):
         """Reports 40 windows to the sidecar, as a job does."""
         execution = client.call(EXECUTIONS, "CreateExecution",
                                 {"parent": plan.name, "request_id": request_id}, 60)
         answer = client.call(EXECUTIONS, "ReportMetrics", [
-            {"execution": execution.name, "window": self.window(rank, 10 * step)}
+            {"execution": execution.name, "window": window(rank, 10 * step)}
             for step in range(20) for rank in (0, 1)], 60)
         assert answer.stored_window_count == 40, answer
         client.call(EXECUTIONS, "CompleteExecution", {"name": execution.name}, 60)

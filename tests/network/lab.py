@@ -15,6 +15,8 @@ import subprocess
 import sys
 import time
 
+import slow_cable
+
 PREFIX = "10.77.0"
 _INSIDE = "PARPLAN_NETWORK_TEST_INSIDE"
 _PROGRAMS = ("ip", "iptables", "unshare", "nsenter")
@@ -114,6 +116,7 @@ class Host:
         self.hosts_file = hosts_file
         self.address = f"{PREFIX}.{number}"
         self.link = f"v{name}"
+        self._cable = None
         self._begin()
 
     def _begin(self):
@@ -127,8 +130,14 @@ class Host:
         wait_for(ready.exists, f"host {self.name}")
         self._pid = int(pathlib.Path(
             f"/proc/{self._keeper.pid}/task/{self._keeper.pid}/children").read_text().split()[0])
+        self._plug_in()
+
+    def _plug_in(self):
         _run("ip", "link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns",
              self._pid)
+        self._bring_up()
+
+    def _bring_up(self):
         _run("ip", "link", "set", self.link, "master", "br0", "up")
         self.command("ip", "address", "add", f"{self.address}/24", "dev", "eth0")
         self.command("ip", "link", "set", "eth0", "up")
@@ -148,6 +157,28 @@ class Host:
                 [*self._enter(), *prefix, *(str(part) for part in command)], stdout=output,
                 stderr=output, stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
         return Process(entry, log)
+
+    def slow_down(self, seconds):
+        """Replaces the link by one on which every packet takes so long each way."""
+        _run("ip", "link", "delete", self.link)
+        device = slow_cable.make_device(self.link)
+        self._cable = subprocess.Popen(
+            ["nsenter", "-t", str(self._pid), "-n", "--", sys.executable, slow_cable.__file__,
+             str(device), str(seconds)], pass_fds=(device,), stdout=subprocess.PIPE)
+        os.close(device)
+        self._cable.stdout.readline()
+        self._bring_up()
+
+    def speed_up(self):
+        """Gives the host its first link again, unless it has it."""
+        if self._cable is None:
+            return
+        self._cable.kill()
+        self._cable.wait()
+        self._cable.stdout.close()
+        self._cable = None
+        wait_for(lambda: self.link not in _run("ip", "link", "show"), "end of a link")
+        self._plug_in()
 
     def cut(self):
         _run("ip", "link", "set", self.link, "down")
@@ -174,6 +205,9 @@ class Host:
         self._begin()
 
     def end(self):
+        if self._cable is not None:
+            self._cable.kill()
+            self._cable.wait()
         self._keeper.kill()
         self._keeper.wait()
 

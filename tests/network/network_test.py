@@ -175,6 +175,37 @@ class JobCases:
         assert len(losses) == 400 and len(strangers) == STRANGERS
 
 
+    def test_a_job_of_four_hosts_trains_as_one_of_one(self, stack):
+        steps, seconds = 12, 0.01
+        slow = self.lab.hosts["h3"]
+        for planner in ("sdp", "pp"):
+            plan = self.plan(planner)
+            results = [self.folder / f"results-{planner}-{count}.json" for count in (1, 4)]
+            self.question.train_on_one(self.lab.hosts["h1"], plan, results[0],
+                                       self.folder / f"one-{planner}.log", steps)
+            slow.slow_down(seconds)
+            stack.callback(slow.speed_up)
+            start = time.monotonic()
+            try:
+                socket.create_connection((slow.address, RENDEZVOUS_PORT), timeout=60)
+            except ConnectionRefusedError:
+                pass
+            assert time.monotonic() - start >= 2 * seconds, "the link is as fast as ever"
+            start = time.monotonic()
+            with self.job(planner, "--steps", str(steps), "--results", results[1],
+                          operation_timeout=120) as job:
+                for rank, process in job.ranks.items():
+                    assert process.wait() == 0, f"rank {rank}: {process.log()}"
+            took = time.monotonic() - start
+            slow.speed_up()
+            one, four = (json.loads(path.read_text())["losses"] for path in results)
+            say(f"  {planner}: {steps} losses on four hosts, whose third has a link of "
+                f"{1000 * seconds:.0f} ms each way, in {took:.1f} s: {four[-1]!r} at the end; on one "
+                f"host {one[-1]!r}")
+            # JSON has all digits of a number.
+            assert len(one) == steps and one == four, (one, four)
+
+
 class Test:
     def __init__(self, options, lab, folder):
         self.lab, self.folder = lab, folder

@@ -174,6 +174,16 @@ class Question:
         return path
 
 
+    def train_on_one(self, host, plan, results, log, steps):
+        """Trains a plan with four ranks on one host, which share memory."""
+        with host.run(
+                [self.programs / "parplan-exec", "--plan", plan, "--trust",
+                 self.folder / "keys" / "trust-bundle.jwks.json", "--model", self.model,
+                 "--topology", self.cluster, "--no-pin", "--ranks", RANKS, "--steps", steps,
+                 "--results", results], log) as process:
+            assert process.wait() == 0, process.log()
+
+
 class Job:
     """Four ranks of parplan-exec under a plan, one on each of the hosts h1 to h4."""
 

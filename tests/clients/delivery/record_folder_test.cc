@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/descriptor_limit.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_folder.h"
@@ -26,18 +27,18 @@ TEST(RecordFolder, KeepsWhatWasWrittenForTheNextProcess) {
   const std::string bytes("zero \0 and newline\n", 19);
   {
     ASSERT_OK_AND_ASSIGN(const auto folder, RecordFolder::Open(path));
-    EXPECT_THAT(folder->Names(), IsEmpty());
+    EXPECT_THAT(folder->Names(), IsOkAndHolds(IsEmpty()));
     ASSERT_OK(folder->Write("2", "first"));
     ASSERT_OK(folder->Write("2", bytes));
     ASSERT_OK(folder->Write("1", ""));
   }
   ASSERT_OK_AND_ASSIGN(const auto folder, RecordFolder::Open(path));
-  EXPECT_THAT(folder->Names(), ElementsAre("1", "2"));
+  EXPECT_THAT(folder->Names(), IsOkAndHolds(ElementsAre("1", "2")));
   EXPECT_THAT(folder->Read("2"), IsOkAndHolds(bytes));
   EXPECT_THAT(folder->Read("1"), IsOkAndHolds(""));
   ASSERT_OK(folder->Remove("1"));
   EXPECT_OK(folder->Remove("1"));
-  EXPECT_THAT(folder->Names(), ElementsAre("2"));
+  EXPECT_THAT(folder->Names(), IsOkAndHolds(ElementsAre("2")));
   EXPECT_THAT(folder->Read("1"), StatusIs(absl::StatusCode::kNotFound));
   struct stat status = {};
   ASSERT_EQ(::stat(path.c_str(), &status), 0);
@@ -48,7 +49,7 @@ TEST(RecordFolder, ClearsWhatACrashLeftHalfWritten) {
   const std::string path = MakeTestFolder();
   std::ofstream(path + "/1.record.new") << "half";
   ASSERT_OK_AND_ASSIGN(const auto folder, RecordFolder::Open(path));
-  EXPECT_THAT(folder->Names(), IsEmpty());
+  EXPECT_THAT(folder->Names(), IsOkAndHolds(IsEmpty()));
   EXPECT_TRUE(std::filesystem::is_empty(path));
 }
 
@@ -73,7 +74,7 @@ TEST(RecordFolder, ReportsDamage) {
   }
   expect_damaged();
   ASSERT_OK(folder->SetAside("1", "damaged"));
-  EXPECT_THAT(folder->Names(), IsEmpty());
+  EXPECT_THAT(folder->Names(), IsOkAndHolds(IsEmpty()));
   EXPECT_TRUE(std::filesystem::exists(path + "/1.damaged"));
 }
 
@@ -91,8 +92,23 @@ TEST(RecordFolder, KeepsTheOldRecordWhenTheDiskIsFull) {
     EXPECT_OK(folder->Write("2", "small"));
   }
   EXPECT_THAT(folder->Read("1"), IsOkAndHolds("old"));
-  EXPECT_THAT(folder->Names(), ElementsAre("1", "2"));
+  EXPECT_THAT(folder->Names(), IsOkAndHolds(ElementsAre("1", "2")));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path), {}), 2);
+}
+
+// Whoever took no names for no records would write over those that are there.
+TEST(RecordFolder, SaysThatItCannotBeRead) {
+  const std::string path = MakeTestFolder();
+  ASSERT_OK_AND_ASSIGN(const auto folder, RecordFolder::Open(path));
+  ASSERT_OK(folder->Write("1", "kept"));
+  {
+    const DescriptorLimit limit;
+    EXPECT_THAT(folder->Names(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr(path)));
+    EXPECT_THAT(folder->Read("1"), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("1.record")));
+    EXPECT_THAT(folder->Write("2", ""), StatusIs(absl::StatusCode::kUnavailable));
+  }
+  EXPECT_THAT(folder->Names(), IsOkAndHolds(ElementsAre("1")));
+  EXPECT_THAT(folder->Read("1"), IsOkAndHolds("kept"));
 }
 
 TEST(RecordFolder, RefusesAFolderItCannotMake) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tests/clients/kubernetes/journal_cases.h"
+#include "tests/support/descriptor_limit.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_folder.h"
 
@@ -213,6 +214,27 @@ TEST(WindowJournal, DamagedRecordsAreSetAsideAndTheOthersTold) {
   EXPECT_EQ(journal->Next(kNow)->kind, Kind::kOpen);
   journal->Done("clusters/lab/plans/p1/executions/e9");
   EXPECT_THAT(FirstSteps(journal->Next(kNow)->windows), ElementsAre(10));
+}
+
+TEST(WindowJournal, WindowsThatCannotBeReadForAWhileAreSentLater) {
+  const std::string folder = MakeTestFolder();
+  const auto journal = OpenIn(folder);
+  ASSERT_OK_AND_ASSIGN(const std::string name, journal->Begin(Opening()));
+  ASSERT_OK(journal->Append(name, Windows({0, 10})));
+  EXPECT_EQ(journal->Next(kNow)->kind, Kind::kOpen);
+  journal->Done("clusters/lab/plans/p1/executions/e9");
+  {
+    const DescriptorLimit limit;
+    EXPECT_FALSE(journal->Next(kNow).has_value());
+    EXPECT_FALSE(WindowJournal::Open({.folder = folder}).ok());
+  }
+  EXPECT_FALSE(journal->is_empty());
+  EXPECT_EQ(journal->counts().waiting_window_count, 2);
+  const std::optional<JournalTask> task = journal->Next(absl::Minutes(5));
+  ASSERT_TRUE(task.has_value());
+  EXPECT_THAT(FirstSteps(task->windows), ElementsAre(0, 10));
+  EXPECT_EQ(journal->counts().damaged_record_count, 0);
+  EXPECT_EQ(journal->counts().refused_window_count, 0);
 }
 
 TEST(WindowJournal, AFolderThatCannotBeIsNamed) {

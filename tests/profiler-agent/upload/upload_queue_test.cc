@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/descriptor_limit.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_folder.h"
@@ -85,6 +86,21 @@ TEST(UploadQueue, SaysSoWhenTheDiskIsFullAndLosesNothing) {
   EXPECT_EQ(FrontId(*queue), "a");
   ASSERT_OK(queue->PopFront());
   EXPECT_EQ(FrontId(*queue), "c");
+}
+
+// A queue that took the folder for empty would write over the first upload.
+TEST(UploadQueue, IsNotOpenedWhileItsFolderCannotBeRead) {
+  const std::string folder = MakeTestFolder();
+  {
+    ASSERT_OK_AND_ASSIGN(const auto queue, UploadQueue::Open(folder));
+    ASSERT_OK(queue->Push(Upload("first")));
+  }
+  {
+    const DescriptorLimit limit;
+    EXPECT_FALSE(UploadQueue::Open(folder).ok());
+  }
+  ASSERT_OK_AND_ASSIGN(const auto queue, UploadQueue::Open(folder));
+  EXPECT_EQ(FrontId(*queue), "first");
 }
 
 TEST(UploadQueue, HasALimit) {

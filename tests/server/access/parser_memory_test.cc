@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <new>
 #include <string>
 #include <utility>
@@ -18,7 +19,10 @@
 #include "proto/envelope/envelope_json.h"
 #include "proto/wire/resource_name.h"
 #include "server/access/policy.h"
+#include "server/access/token_verifier.h"
+#include "server/access/web_key_set.h"
 #include "server/audit/audit_verifier.h"
+#include "tests/server/access/token_signer.h"
 
 namespace {
 
@@ -81,7 +85,23 @@ std::vector<Parser> Parsers() {
                                       .clusters = {"west", "east"},
                                       .nodes = {},
                                       .jobs = {}}};
+  const TokenSigner signer = EcSigner("key-of-the-cluster");
+  const std::string key_set =
+      absl::StrCat(R"({"keys":[)", signer.json, ",", RsaSigner("another-key").json, "]}");
+  const auto verifier = std::make_shared<TokenVerifier>(
+      TokenVerifier::Rules{.issuer = "https://kubernetes.default.svc", .audience = "parplan"},
+      *WebKeySet::Create(key_set, "jwks"));
+  const std::string token =
+      MakeToken(signer, {{"alg", "ES256"}, {"kid", "key-of-the-cluster"}},
+                {{"iss", "https://kubernetes.default.svc"},
+                 {"aud", {"another-audience-of-the-token", "parplan"}},
+                 {"sub", "system:serviceaccount:laboratory:trainer-of-models"},
+                 {"exp", 2000},
+                 {"kubernetes.io", {{"pod", {{"name", "trainer-of-models-0"}}}}}});
   return {
+      {"TokenVerifier",
+       [verifier, token] { return verifier->Verify(token, absl::FromUnixSeconds(1000)).ok(); }},
+      {"WebKeySet", [key_set] { return WebKeySet::Create(key_set, "jwks").ok(); }},
       {"ReadJsonText",
        [] {
          return ReadJsonText(

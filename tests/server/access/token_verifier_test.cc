@@ -119,6 +119,8 @@ TEST(WebKeySet, BrokenAndWeakKeysAreRefusedAndOthersLeftOut) {
     EXPECT_THAT(WebKeySet::Create(text, "jwks"), StatusIs(absl::StatusCode::kInvalidArgument))
         << text;
   }
+  EXPECT_THAT(WebKeySet::Create(absl::StrCat(R"({"keys":[)", kRfcEcKey, R"(],"keys":[]})"), "jwks"),
+              StatusIs(absl::StatusCode::kInvalidArgument));
   const std::string ec = kRfcEcKey;
   const std::string off_curve = absl::StrReplaceAll(ec, {{"I5a0", "I5a4"}});
   const std::string short_half = absl::StrReplaceAll(ec, {{"x_FEzRu9", ""}});
@@ -236,6 +238,18 @@ TEST_F(TokenVerifierTest, WhatIsNoTokenIsRefused) {
   ExpectRefused(std::string(size_t{1} << 20, '.'), "too long");
   claims["padding"] = std::string(TokenVerifier::kMaxTokenBytes, 'a');
   ExpectRefused(Token(signer), "too long");
+  // Of two members of a name, readers would take one or the other.
+  const auto signed_token = [this](const std::string& header, const std::string& content) {
+    const std::string signed_text = absl::StrCat(Encode(header), ".", Encode(content));
+    return absl::StrCat(signed_text, ".", Encode(Sign(signer, signed_text)));
+  };
+  claims.erase("padding");
+  const std::string content = claims.dump();
+  EXPECT_OK(Verify(signed_token(R"({"alg":"ES256"})", content)));
+  ExpectRefused(signed_token(R"({"alg":"ES256","alg":"ES256"})", content), "no signed");
+  ExpectRefused(signed_token(R"({"alg":"ES256"})",
+                             absl::StrReplaceAll(content, {{R"("exp":)", R"("exp":9999,"exp":)"}})),
+                "no object");
   // Deep nesting ends in an error as well.
   const std::string deep = Encode(std::string(3000, '['));
   ExpectRefused(absl::StrCat(deep, ".", deep, ".", "AA"), "no signed");

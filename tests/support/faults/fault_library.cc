@@ -1,5 +1,6 @@
 // A library that is loaded before others (LD_PRELOAD) and makes calls to the system of a program
-// fail, or moves its clock, as a test says. tests/integration/fault_test.py is its only user.
+// fail, or moves its clock, as a test says. tests/integration/fault_test.py and the tests beside it
+// that import it are its users.
 //
 // PARPLAN_FAULTS names a file of six numbers of 64 bits in the order of the processor (`Control`).
 // The program reads them at every call, so the test may change them while the program runs.
@@ -27,6 +28,8 @@ namespace {
 constexpr int64_t kWrite = 1;       // Bytes, sizes and names of regular files.
 constexpr int64_t kFlush = 2;       // fsync and fdatasync.
 constexpr int64_t kDescriptor = 4;  // Files and sockets that are opened, and connections.
+constexpr int64_t kRead = 8;        // Bytes of regular files.
+constexpr int64_t kRemove = 16;     // Names that are removed, and folders that are made.
 
 struct Control {
   std::atomic<int64_t> kinds;  // Calls that are counted.
@@ -71,6 +74,7 @@ bool IsFile(int file) {
 }
 
 bool FailsWrite(int file) { return IsFile(file) && Fails(kWrite); }
+bool FailsRead(int file) { return IsFile(file) && Fails(kRead); }
 
 template <typename Function>
 Function Next(Function /*type*/, const char* name) {
@@ -98,6 +102,8 @@ PARPLAN_FAULTY(ssize_t, pwrite64, (int file, const void* data, size_t size, off6
                (file, data, size, at), FailsWrite(file))
 PARPLAN_FAULTY(int, ftruncate, (int file, off_t size), (file, size), FailsWrite(file))
 PARPLAN_FAULTY(int, ftruncate64, (int file, off64_t size), (file, size), FailsWrite(file))
+PARPLAN_FAULTY(ssize_t, read, (int file, void* data, size_t size), (file, data, size),
+               FailsRead(file))
 PARPLAN_FAULTY(int, fsync, (int file), (file), Fails(kFlush))
 PARPLAN_FAULTY(int, fdatasync, (int file), (file), Fails(kFlush))
 PARPLAN_FAULTY(int, accept4, (int file, sockaddr* address, socklen_t* size, int flags),
@@ -108,6 +114,16 @@ PARPLAN_FAULTY(int, socket, (int domain, int type, int protocol), (domain, type,
 extern "C" int rename(const char* from, const char* to) noexcept {
   static const auto next = Next(&rename, "rename");
   return Fails(kWrite) ? -1 : next(from, to);
+}
+
+extern "C" int unlink(const char* path) noexcept {
+  static const auto next = Next(&unlink, "unlink");
+  return Fails(kRemove) ? -1 : next(path);
+}
+
+extern "C" int mkdir(const char* path, mode_t mode) noexcept {
+  static const auto next = Next(&mkdir, "mkdir");
+  return Fails(kRemove) ? -1 : next(path, mode);
 }
 
 // Files that are only read count as descriptors, those that may be made as writes, too.
