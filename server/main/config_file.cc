@@ -72,6 +72,7 @@ absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
           ServiceAccountSettings{accounts.key_set_file(), accounts.issuer(), accounts.audience()};
     }
     settings.grants.emplace();
+    settings.unix_users = authorization.unix_users();
     for (const config::v1::Grant& grant : authorization.grants()) {
       settings.grants->push_back(ToGrant(grant));
     }
