@@ -22,7 +22,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/service/listen/call_counter.h"
 #include "base/service/listen/connection_gate.h"
+#include "base/service/listen/hand_over.h"
 #include "base/service/listen/listening_sockets.h"
 #include "base/status_macros.h"
 #include "parplan/v1/execution_service.grpc.pb.h"
@@ -49,6 +51,12 @@ constexpr int kMaxConcurrentStreams = 32;
 // each and after the last one accept none ever again. One rank of a job has one connection; others
 // are of ranks that ended and of tools. Not measured.
 constexpr int kMaxConnections = 64;
+
+// Calls on one connection: at once, and by second in the long run. A rank makes a few for a job and
+// one for the windows of some time. gRPC keeps memory of those that their client resets: 20,000 on
+// one connection took 334 MB for good.
+constexpr double kMaxCalls = 500;
+constexpr double kMaxCallsPerSecond = 100;
 
 // For the settings of HTTP/2, until a connection without calls is closed, and until a client that
 // is gone is found out. Clients open a new connection with their next call, and a client that
@@ -83,6 +91,8 @@ ConnectionLimits Connections() {
   ConnectionLimits limits;
   limits.max_open_count = kMaxConnections;
   limits.max_silent_count = kMaxConnections;
+  limits.max_cancelled_calls = kMaxCalls;
+  limits.max_cancelled_calls_per_second = kMaxCallsPerSecond;
   return limits;
 }
 
@@ -265,11 +275,11 @@ class Service : public v1::ExecutionService::Service {
 }  // namespace
 
 struct ReportService::Server {
+  // Outlives the server, whose calls it counts.
+  std::unique_ptr<ConnectionGate> gate;
   std::unique_ptr<Service> service;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
-  // Hands connections to the acceptor until it ends.
-  std::unique_ptr<ConnectionGate> gate;
 };
 
 absl::StatusOr<std::unique_ptr<ReportService>> ReportService::Start(const std::string& socket_path,
@@ -302,6 +312,9 @@ absl::StatusOr<std::unique_ptr<ReportService>> ReportService::Start(const std::s
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> counters;
+  counters.push_back(std::make_unique<CallCounters>(*made->gate, CallCounters::Idle::kWithoutCall));
+  builder.experimental().SetInterceptorCreators(std::move(counters));
   made->acceptor = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());
@@ -310,14 +323,7 @@ absl::StatusOr<std::unique_ptr<ReportService>> ReportService::Start(const std::s
   if (made->server == nullptr) return refused("gRPC cannot start a server; its log says why");
   // The name that clients watch before they call any service (clients/cpp/channel.cc).
   made->server->GetHealthCheckService()->SetServingStatus("parplan.v1.PlanService", true);
-  made->gate->Start(
-      [acceptor = made->acceptor.get()](int listener, int connection) {
-        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
-        parameters.listener_fd = listener;
-        parameters.fd = connection;
-        acceptor->HandleNewConnection(&parameters);
-      },
-      "parplan-reports");
+  made->gate->Start(HandOverTo(*made->server, *made->acceptor), "parplan-reports");
   return std::unique_ptr<ReportService>(new ReportService(std::move(made)));
 }
 

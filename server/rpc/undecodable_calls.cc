@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "server/access/access_table.h"
@@ -15,6 +16,7 @@ namespace {
 using grpc::experimental::InterceptionHookPoints;
 
 constexpr char kPackage[] = "/parplan.v1.";
+constexpr char kHealth[] = "/grpc.health.v1.Health/";
 
 class Watcher final : public grpc::experimental::Interceptor {
  public:
@@ -23,6 +25,11 @@ class Watcher final : public grpc::experimental::Interceptor {
       : rpc_(rpc), info_(info), is_ours_(is_ours), start_(rpc.core.clock().Steady()) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    // gRPC answers health itself, and does not say here whether the client has reset the call.
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_INITIAL_METADATA) &&
+        absl::StartsWith(info_.method(), kHealth)) {
+      rpc_.gate.CallRefused(info_.server_context()->peer());
+    }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS) &&
         methods->GetSendStatus().error_code() == grpc::StatusCode::UNIMPLEMENTED) {
       rpc_.gate.CallRefused(info_.server_context()->peer());
@@ -41,9 +48,10 @@ class Watcher final : public grpc::experimental::Interceptor {
         "the request is no message of this method, or has more parts than any valid one";
     record.duration = rpc_.core.clock().Steady() - start_;
     record.peer = info_.server_context()->peer();
-    record.identity = CallerOf(*info_.server_context(), rpc_.authorizer, rpc_.core.clock().Now())
-                          ->identity()
-                          .text();
+    record.identity =
+        CallerOf(*info_.server_context(), rpc_.gate, rpc_.authorizer, rpc_.core.clock().Now())
+            ->identity()
+            .text();
     rpc_.core.observer().CallStarted(record.method);
     rpc_.core.observer().CallFinished(record.method, record.code, record.reason, record.duration);
     if (rpc_.logger) rpc_.logger(record);
