@@ -281,13 +281,30 @@ class DeepSpeedReader {
     ++facts_.stage_layer_counts.back();
   }
 
+  // Returns the number of the script or of the file, which may not differ; 0 if neither has one.
+  // The script fills in what is `auto` in the file.
+  int64_t AgreedNumber(const char* key, int of_script) {
+    if (of_script > 0 && whole_.IsAuto(key)) {
+      whole_.fields().MarkRead(key);
+      return of_script;
+    }
+    const int in_file = whole_.Number(key, 1).value_or(0);
+    if (of_script > 0 && in_file > 0 && in_file != of_script) {
+      Fail(key, absl::StrCat("is ", in_file, ", and the script's is ", of_script));
+    }
+    return in_file > 0 ? in_file : of_script;
+  }
+
   void ReadBatch() {
     const char* const kBatch = "train_batch_size";
     const char* const kMicro = "train_micro_batch_size_per_gpu";
+    // The product of the other numbers, if the script fills it in.
+    const bool is_product = options_.micro_batch_size > 0 && whole_.IsAuto(kBatch);
+    if (is_product) whole_.fields().MarkRead(kBatch);
     // 0: absent.
-    const int64_t batch = whole_.Number(kBatch, 1).value_or(0);
-    int64_t micro = whole_.Number(kMicro, 1).value_or(0);
-    int64_t steps = whole_.Number("gradient_accumulation_steps", 1).value_or(0);
+    const int64_t batch = is_product ? 0 : whole_.Number(kBatch, 1).value_or(0);
+    int64_t micro = AgreedNumber(kMicro, options_.micro_batch_size);
+    int64_t steps = AgreedNumber("gradient_accumulation_steps", options_.accumulation_step_count);
     if (batch == 0 && micro == 0) return Fail(kMicro, "is missing, and so is train_batch_size");
     // With AutoTP DeepSpeed counts the ranks that share samples as well.
     const int data = facts_.strategy.data_parallel_degree;
@@ -349,6 +366,12 @@ absl::StatusOr<DeepSpeedPlanImport> ImportDeepSpeedPlan(const NamedText& file,
   }
   if (options.pipeline_stage_count < 0 || options.pipeline_stage_count > kMaxImportCount) {
     return ImportError(Reason::kSpecInvalid, file.name, "", "needs the number of stages above 0");
+  }
+  for (const int count : {options.micro_batch_size, options.accumulation_step_count}) {
+    if (count < 0 || count > kMaxImportCount) {
+      return ImportError(Reason::kSpecInvalid, file.name, "",
+                         absl::StrCat("needs counts from 1 to ", kMaxImportCount));
+    }
   }
   PARPLAN_ASSIGN_OR_RETURN(const json object, ParseJsonObject(file, Reason::kSpecInvalid));
   return DeepSpeedReader(file, object, model, options).Read();

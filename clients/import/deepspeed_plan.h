@@ -21,6 +21,10 @@ struct DeepSpeedPlanOptions {
   int device_count = 0;
   // Stages of the model's PipelineModule. 0: `pipeline.stages` of the file, or one.
   int pipeline_stage_count = 0;
+  // Samples of a micro-batch on one device and micro-batches of a step: what a trainer fills in
+  // where the file says `auto`. 0: what the file says.
+  int micro_batch_size = 0;
+  int accumulation_step_count = 0;
   // Whether all decoder layers are recomputed. Absent: as the file says, or not; with several
   // stages in `pipeline.activation_checkpoint_interval`, with one in
   // `activation_checkpointing.number_checkpoints`.
@@ -47,12 +51,13 @@ struct DeepSpeedPlanImport {
 // (exports/uniform_plan.h) refuses; with the file for one that is no JSON object or too large, a
 // number of devices or stages out of range, keys that are unknown (all in one message), and what
 // DeepSpeed cannot run, with the reason of `ExportDeepSpeedPlan`; and with file and key for values
-// of a wrong type; for numbers that a trainer fills in (`auto`, but for `pipeline.stages`); for
-// another precision or optimizer than `model` has; for contradictions (degrees that do not divide
-// the devices, batches that are no product, ...); and for what plans do not describe: states or
-// activations outside the devices, optimizer states of 16 bits, divided checkpoints, quantized
-// messages, sharding over some replicas, changing sequence lengths. Of several faults one is
-// returned; keys that are unknown come after those of the keys that are known.
+// of a wrong type; for numbers that a trainer fills in (`auto`, but for `pipeline.stages` and what
+// `options` have); for another precision or optimizer than `model` has; for contradictions (degrees
+// that do not divide the devices, batches that are no product, ...); and for what plans do not
+// describe: states or activations outside the devices, optimizer states of 16 bits, divided
+// checkpoints, quantized messages, sharding over some replicas, changing sequence lengths. Of
+// several faults one is returned; keys that are unknown come after those of the keys that are
+// known.
 absl::StatusOr<DeepSpeedPlanImport> ImportDeepSpeedPlan(const NamedText& file,
                                                         const ModelSpec& model,
                                                         const DeepSpeedPlanOptions& options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace parplan {
@@ -23,6 +24,7 @@ const std::vector<IgnoredKeys>& AllIgnoredKeys() {
        {"aio",
         "checkpoint",
         "comet",
+        "comms_config",
         "comms_logger",
         "communication_data_type",
         "csv_monitor",
@@ -38,6 +40,7 @@ const std::vector<IgnoredKeys>& AllIgnoredKeys() {
         "log_level",
         "managed_gradient_accumulation",
         "memory_breakdown",
+        "monitor_config",
         "nebula",
         "prescale_gradients",
         "scheduler",
@@ -50,6 +53,8 @@ const std::vector<IgnoredKeys>& AllIgnoredKeys() {
         "vocabulary_size",
         "wall_clock_breakdown",
         "wandb",
+        "zero3_init_flag",
+        "zero3_save_16bit_model",
         "zero_allow_untested_optimizer",
         "zero_force_ds_cpu_optimizer"}},
       {"zero_optimization",
@@ -146,7 +151,9 @@ std::optional<int> DeepSpeedSection::Number(const char* key, int minimum) {
 void DeepSpeedSection::Sort(std::vector<std::string>* ignored,
                             std::vector<std::string>* unknown) const {
   for (const std::string& key : fields_.Unread()) {
+    // Comments begin with an underscore.
     const bool is_known =
+        absl::StartsWith(key, "_") ||
         std::any_of(AllIgnoredKeys().begin(), AllIgnoredKeys().end(), [&](const auto& known) {
           return known.path == key_ &&
                  std::any_of(known.keys.begin(), known.keys.end(),

@@ -64,6 +64,20 @@ int64_t RelativePositionCount(ConfigFields& fields, const TransformerRunFacts& r
   return (2 * int64_t{rows} + (has_norm ? 2 : 0)) * run.hidden_size;
 }
 
+// Parameters of MPNet's scores, which depend on the distance of two tokens: a number for each head
+// and range of distances, the same in all layers.
+int64_t BucketCount(const FamilyTraits& traits, ConfigFields& fields,
+                    const TransformerRunFacts& run, std::vector<std::string>* notes) {
+  // That of the class.
+  constexpr int kBuckets = 32;
+  if (traits.model_type != "mpnet") return 0;
+  const int64_t buckets = fields.Optional({"relative_attention_num_buckets"}, kBuckets);
+  notes->push_back(
+      "scores by the distance of two tokens count as parameters of the embedding; their time is "
+      "not priced");
+  return buckets * run.attention_head_count;
+}
+
 // Returns the words that the head has no rows for, such as those of images and sounds in
 // Apertus 1.5.
 int64_t CutRowsOfHead(int64_t words, bool is_tied, ConfigFields& fields,
@@ -105,7 +119,8 @@ void ReadEndParameters(const FamilyTraits& traits, bool counts_all_parameters,
   }
   // The widths of a classifier, of which the model has none.
   if (!fields.Flag({"add_classification_head"}, false)) fields.MarkRead("dense_list");
-  const int64_t distances = RelativePositionCount(fields, run, notes);
+  const int64_t distances =
+      RelativePositionCount(fields, run, notes) + BucketCount(traits, fields, run, notes);
   if (!fields.status().ok() || !counts_all_parameters) return;
   // Scales, and shifts if the layers' norms have some.
   const int64_t norm = traits.norm_vector_count > 2 ? 2 : 1;

@@ -148,6 +148,8 @@ LayerExtras ReadLayerExtras(const FamilyTraits& traits, ConfigFields& fields,
   ReadBiases(traits, fields, extra);
   ReadNorms(traits, fields, extra, notes);
   ReadAttentionExtras(traits, fields, run, extra, notes);
+  // This activation has two numbers that training learns (arXiv 2411.13010).
+  if (fields.IsText("hidden_act") && fields.Text("hidden_act") == "xielu") extra.feed_forward = 2;
   return extra;
 }
 
@@ -162,6 +164,7 @@ int64_t ExtraParameterCount(const TransformerRunFacts& run, const LayerExtras& e
         extra.attention + BiasCount(run, 1, extra.query_key_value_bias, extra.output_bias, false);
   }
   if (run.kind == v1::LAYER_KIND_STATE_SPACE) count += extra.state_space;
+  if (has_feed_forward) count += extra.feed_forward;
   if (has_feed_forward && extra.feed_forward_bias &&
       (run.expert_count == 0 || extra.experts_have_biases)) {
     count += BiasCount(run, 0, false, false, true);

@@ -28,6 +28,8 @@ struct LayerExtras {
   int final_norm_vectors = 1;
   // Norms of queries and keys, sinks, gates and indexers of attention, in a layer that has it.
   int64_t attention = 0;
+  // In a layer with a feed-forward part: those of its activation.
+  int64_t feed_forward = 0;
   // In a layer with a state space, and in one with experts (state_space_config.h, expert_config.h).
   int64_t state_space = 0;
   int64_t experts = 0;

@@ -200,7 +200,7 @@ constexpr FamilyTraits kFamilies[] = {
     {.model_type = "nemotron-nas"},
     {.model_type = "minicpm", .is_tied = true},
     {.model_type = "minicpm3", .is_tied = true, .value_heads_share_width = true},
-    {.model_type = "mistral"},
+    {.model_type = "mistral", .key_value_head_count = 8},
     {.model_type = "olmo", .norm_vector_count = 0, .final_norm_vector_count = 0},
     {.model_type = "olmo2", .query_key_norm = kAllHeads},
     {.model_type = "olmo3",
@@ -276,7 +276,7 @@ constexpr FamilyTraits kFamilies[] = {
      .head_size = 128,
      .has_router_bias = true},
     {.model_type = "minimax_m2", .query_key_norm = kAllHeads, .named_query_key_norm = kAllHeads},
-    {.model_type = "mixtral"},
+    {.model_type = "mixtral", .key_value_head_count = 8},
     {.model_type = "olmoe", .query_key_norm = kAllHeads},
     {.model_type = "phimoe", .norm_vector_count = 4, .final_norm_vector_count = 2},
     {.model_type = "qwen2_moe",
@@ -360,12 +360,17 @@ constexpr FamilyTraits kFamilies[] = {
      .is_tied = true,
      .has_dense_head = true,
      .has_head_bias = true},
+    PlainEncoder("mpnet", 0),
     PlainEncoder("roberta", 2),
     WithoutPositions(PlainEncoder("roformer", 2)),
     PlainEncoder("xlm-roberta", 2),
 };
 
 constexpr std::pair<absl::string_view, absl::string_view> kLanguageFamilies[] = {
+    // Falcon's name in its own files before transformers had it. `RefinedWeb`, that of the 40B
+    // model,
+    // leaves unsaid that it has the later architecture.
+    {"RefinedWebModel", "falcon"},
     {"gemma3", "gemma3_text"},
     {"gemma3n", "gemma3n_text"},
     {"apertus1p5", "apertus1p5_text"},

@@ -126,6 +126,14 @@ absl::StatusOr<ModelFacts> ReadLayers(const std::string& family, bool galvatron,
       traits.model_type = family;
       return ReadWords(traits, galvatron, opaque, config, notes, tied);
     }
+    if (absl::EndsWith(family, "_text_model")) {
+      config.Fail("model_type",
+                  absl::StrCat("`", family,
+                               "` is one of two towers that are trained side by side; write a "
+                               "model file with an embedding and a head for each by hand "
+                               "(docs/files.md)"));
+      return config.status();
+    }
     config.Fail(
         "model_type",
         absl::StrCat(galvatron ? "is missing and the keys are of no known family"

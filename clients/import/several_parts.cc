@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "clients/import/family_traits.h"
@@ -99,6 +100,15 @@ void NoteTowers(const json& whole, ConfigFields& config, std::vector<std::string
   }
 }
 
+// Returns whether release 5 of transformers or a later one wrote the file.
+bool IsOfRelease5(const json& whole) {
+  const auto version = whole.find("transformers_version");
+  if (version == whole.end() || !version->is_string()) return false;
+  const std::string& text = version->get_ref<const std::string&>();
+  int release = 0;
+  return absl::SimpleAtoi(text.substr(0, text.find('.')), &release) && release >= 5;
+}
+
 }  // namespace
 
 std::optional<LanguagePart> FindLanguagePart(const json& whole, ConfigFields& config,
@@ -120,8 +130,13 @@ std::optional<LanguagePart> FindLanguagePart(const json& whole, ConfigFields& co
     if (is_silent && config.Has(key)) part.fields[key] = whole[key];
     if (key == absl::string_view("tie_word_embeddings") && config.Has(key) &&
         part.fields[key] != whole[key]) {
+      // Classes of release 5 ask the whole model, and those before it the language model.
+      const bool asks_whole = IsOfRelease5(whole);
       notes->push_back(absl::StrCat(key, " of the whole model is not that of ", part.path, key,
-                                    ", which is taken; releases of transformers differ"));
+                                    asks_whole ? "; the former" : ", which",
+                                    " is taken; releases of transformers differ",
+                                    asks_whole ? ", and one from 5 on wrote the file" : ""));
+      if (asks_whole) part.fields[key] = whole[key];
     }
     config.MarkRead(key);
   }

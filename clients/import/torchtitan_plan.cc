@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "clients/import/torchtitan_settings.h"
 #include "exports/pass_table.h"
 #include "exports/torch_plan.h"
 #include "exports/torchtitan_plan_export.h"
 #include "exports/uniform_plan.h"
+#include "planner/model/precision.h"
 
 namespace parplan {
 namespace {
@@ -293,6 +295,39 @@ absl::Status CompareTorchtitanModel(TorchtitanSettings& settings, const ModelSpe
   return CompareSize(settings, "training.seq_len", layer.sequence_length);
 }
 
+// Compares the types of numbers with those of plans, whose parameters and optimizer states have 32
+// bits beside products in the model's precision, and whose gradients go round in 32 bits.
+absl::Status CheckTorchtitanNumbers(TorchtitanSettings& settings, const ModelSpec& model,
+                                    std::vector<std::string>* notes) {
+  const std::string kept = settings.Text("training.dtype", "float32");
+  const std::string products = settings.Text("training.mixed_precision_param", "");
+  const std::string reduced = settings.Text("training.mixed_precision_reduce", "float32");
+  const std::string converters = absl::StrJoin(settings.Texts("model.converters"), ", ");
+  PARPLAN_RETURN_IF_ERROR(settings.status());
+  if (kept != "float32") {
+    return settings.Fault(
+        "training.dtype",
+        absl::StrCat("keeps parameters and optimizer states in ", kept, ", and plans in 32 bits"));
+  }
+  const Precision precision = model.precision();
+  if ((products == "float32" && precision == Precision::kBf16) ||
+      (products == "bfloat16" && precision == Precision::kFp32)) {
+    return settings.Fault(
+        "training.mixed_precision_param",
+        absl::StrCat("is ", products, ", and the model's precision is ", TraitsOf(precision).name));
+  }
+  if (reduced != "float32") {
+    notes->push_back(absl::StrCat("training.mixed_precision_reduce ", reduced,
+                                  ": the runtime `torchtitan` is predicted with gradients that go "
+                                  "round in 32 bits"));
+  }
+  if (!converters.empty()) {
+    notes->push_back(
+        absl::StrCat("model.converters ", converters, ": the precision is that of the model file"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<TorchtitanPlanImport> ImportTorchtitanPlan(const NamedText& config,
@@ -308,6 +343,7 @@ absl::StatusOr<TorchtitanPlanImport> ImportTorchtitanPlan(const NamedText& confi
   PARPLAN_ASSIGN_OR_RETURN(TorchtitanSettings settings, TorchtitanSettings::Read(config, function));
   PARPLAN_RETURN_IF_ERROR(CompareTorchtitanModel(settings, model));
   TorchtitanPlanImport import;
+  PARPLAN_RETURN_IF_ERROR(CheckTorchtitanNumbers(settings, model, &import.notes));
   UniformPlan facts;
   facts.device_count = device_count;
   TorchtitanPipeline pipeline;

@@ -32,6 +32,7 @@ constexpr SectionName kSectionNames[] = {
     {"MODEL", "model"},
     {"TransformerModelArgs", "model"},
     {"model", "model"},
+    {"ActivationCheckpointConfig", "activation_checkpoint"},
     {"activation_checkpoint", "activation_checkpoint"},
 };
 
@@ -155,6 +156,7 @@ absl::StatusOr<TorchtitanSettings> TorchtitanSettings::Read(const NamedText& fil
   }
   PARPLAN_RETURN_IF_ERROR(result.CheckIsWhole(absl::StrContains(file.text, kExportedLine)));
   result.unknown_ = absl::StrJoin(unknown, ", ");
+  PARPLAN_RETURN_IF_ERROR(result.CheckEveryNth());
   PARPLAN_RETURN_IF_ERROR(result.CheckParallelismNames());
   return result;
 }
@@ -283,6 +285,10 @@ absl::Status TorchtitanSettings::TakeRecomputation(const LiteralSetting& setting
     return Fault(absl::StrCat("line ", line),
                  absl::StrCat("`", path, "` is no recomputation of a plan"));
   }
+  // `**` unpacks what does not stand here.
+  if (name == "ActivationCheckpointConfig" && !setting.is_literal) {
+    return NoLiteral(line, "activation_checkpoint");
+  }
   if (name == "mode") {
     const std::string mode = setting.value.is_string() ? setting.value.get<std::string>() : "";
     if (mode == "none") return SetRecomputation(TorchtitanRecomputation::kNone, line);
@@ -290,10 +296,7 @@ absl::Status TorchtitanSettings::TakeRecomputation(const LiteralSetting& setting
     if (mode == "selective") return SetRecomputation(TorchtitanRecomputation::kSelective, line);
     return Fault(absl::StrCat("line ", line), "must name the mode none, full or selective");
   }
-  if (name == "selective_ac_option" && setting.value != "op") {
-    return Fault(absl::StrCat("line ", line),
-                 "recomputes every so many layers, which no plan of one strategy says");
-  }
+  if (name == "selective_ac_option" && setting.value != "op") every_nth_line_ = line;
   return is_choice ? TakeRecomputationChoice(setting) : absl::OkStatus();
 }
 
@@ -313,6 +316,8 @@ absl::Status TorchtitanSettings::TakeRecomputationChoice(const LiteralSetting& s
   if (absl::StrContains(setting.reference, "AC.Config")) {
     return TakeRecomputation({setting.reference, json(), true, setting.line}, "Config");
   }
+  // A call of the class that has a mode, which was read with its arguments.
+  if (SectionOf(setting.reference) == "activation_checkpoint") return absl::OkStatus();
   if (IsRecomputationChoice(SplitLast(setting.reference).second)) return absl::OkStatus();
   return Fault(absl::StrCat("line ", setting.line),
                "chooses activation checkpointing by an expression; write the class itself");
@@ -349,6 +354,15 @@ absl::Status TorchtitanSettings::CheckIsWhole(bool is_export) const {
                  "is missing: the module that parplan exported is not whole; export it again");
   }
   return absl::OkStatus();
+}
+
+absl::Status TorchtitanSettings::CheckEveryNth() const {
+  // The other modes do not look at it.
+  const bool is_selective = recomputation_ == TorchtitanRecomputation::kSelective ||
+                            recomputation_ == TorchtitanRecomputation::kDefault;
+  if (every_nth_line_ == 0 || !is_selective) return absl::OkStatus();
+  return Fault(absl::StrCat("line ", every_nth_line_),
+               "recomputes every so many layers, which no plan of one strategy says");
 }
 
 absl::Status TorchtitanSettings::CheckParallelismNames() const {
@@ -400,6 +414,21 @@ bool TorchtitanSettings::Flag(const std::string& path, bool fallback) {
   if (value->is_boolean()) return value->get<bool>();
   Remember(path, "must be true or false");
   return fallback;
+}
+
+std::vector<std::string> TorchtitanSettings::Texts(const std::string& path) {
+  const json* const value = Find(path);
+  if (value == nullptr) return {};
+  const json list = value->is_array() ? *value : json::array({*value});
+  std::vector<std::string> texts;
+  for (const json& entry : list) {
+    if (!entry.is_string()) {
+      Remember(path, "must be a text or a list of texts");
+      return {};
+    }
+    if (!entry.get<std::string>().empty()) texts.push_back(entry.get<std::string>());
+  }
+  return texts;
 }
 
 std::vector<std::vector<std::string>> TorchtitanSettings::TextLists(const std::string& path) {

@@ -52,6 +52,9 @@ class TorchtitanSettings {
   int Count(const std::string& path, int minimum, int fallback);
   std::string Text(const std::string& path, const std::string& fallback);
   bool Flag(const std::string& path, bool fallback);
+  // Returns the texts of a list, or the one text; none if the setting is absent, null or an empty
+  // text, and after remembering a fault if it is of another type.
+  std::vector<std::string> Texts(const std::string& path);
   // Returns the lists of texts; empty if the setting is absent or null, and after remembering a
   // fault if it is no list of such lists.
   std::vector<std::vector<std::string>> TextLists(const std::string& path);
@@ -82,6 +85,8 @@ class TorchtitanSettings {
   absl::Status NoLiteral(int line, absl::string_view path) const;
   absl::Status SetRecomputation(TorchtitanRecomputation value, int line);
   absl::Status CheckParallelismNames() const;
+  // Refuses the recomputation of every so many layers.
+  absl::Status CheckEveryNth() const;
   // Remembers whether a section or class of torchtitan was found, also one that is not kept.
   void NoteSection(const LiteralSetting& setting, bool is_toml);
   // Refuses files without settings of torchtitan, and exported modules whose end is cut off.
@@ -97,6 +102,8 @@ class TorchtitanSettings {
   // Variables of Python that stand for a section: `p` behind `p = config.parallelism`.
   std::map<std::string, std::string> aliases_;
   TorchtitanRecomputation recomputation_ = TorchtitanRecomputation::kDefault;
+  // The line that asks to recompute every so many layers if the mode is selective; 0 for none.
+  int every_nth_line_ = 0;
   std::string unknown_;
   absl::Status status_;
 };

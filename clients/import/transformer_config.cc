@@ -87,6 +87,21 @@ void RefuseStateSpaces(const GivenOpaqueLayers& opaque, ConfigFields& fields) {
   }
 }
 
+// Takes the sizes of state spaces as read if a list of layers names none: Granite 4.0's dense
+// models have those of the hybrid ones. Returns whether there is such a list.
+bool NamesNoStateSpace(const FamilyTraits& traits, ConfigFields& fields,
+                       std::vector<std::string>* notes) {
+  const bool has_list = fields.IsList("layer_types") || fields.IsList("layers_block_type");
+  if (!traits.has_state_space_heads || !has_list) return false;
+  for (const char* key :
+       {"mamba_chunk_size", "mamba_conv_bias", "mamba_d_conv", "mamba_d_head", "mamba_d_state",
+        "mamba_expand", "mamba_n_groups", "mamba_n_heads", "mamba_proj_bias"}) {
+    fields.MarkRead(key);
+  }
+  fields.Note("mamba_d_state", "no layer has a state space, so that its sizes are not read", notes);
+  return true;
+}
+
 // Returns whether attention is causal, and notes if a field says otherwise than the family.
 bool IsCausal(const FamilyTraits& traits, ConfigFields& fields, std::vector<std::string>* notes) {
   const bool is_causal = fields.Flag({"is_causal", "causal"}, !traits.is_encoder);
@@ -351,7 +366,7 @@ ModelFacts ReadTransformer(const FamilyTraits& traits, bool counts_all_parameter
   if (has_both || has_mixer(LayerMixer::kStateSpace)) {
     sizes.state_space =
         ReadStateSpace(traits, run.hidden_size, HasOnlyStateSpaces(fields), fields, notes);
-  } else {
+  } else if (!NamesNoStateSpace(traits, fields, notes)) {
     RefuseStateSpaces(opaque, fields);
   }
   if (has_both) NoteMixersBesideEachOther(notes);

@@ -73,6 +73,8 @@ absl::Status RunDeepSpeed(const Session& session, const ImportedPlanFlags& flags
   PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelOf(flags));
   const DeepSpeedPlanOptions options{.device_count = flags.device_count,
                                      .pipeline_stage_count = flags.pipeline_stage_count,
+                                     .micro_batch_size = flags.micro_batch_size,
+                                     .accumulation_step_count = flags.accumulation_step_count,
                                      .recompute = flags.recomputes()};
   PARPLAN_ASSIGN_OR_RETURN(const DeepSpeedPlanImport made,
                            ImportDeepSpeedPlan(file, model, options));
@@ -137,6 +139,14 @@ void AddImportPlanCommands(Command import, const Session& session, Action& actio
   command
       .AddOption("--pipeline-stages", deepspeed->pipeline_stage_count,
                  "Stages of the script's PipelineModule [what the file says, or 1]")
+      .Check(shell::Positive());
+  command
+      .AddOption("--micro-batch-size", deepspeed->micro_batch_size,
+                 "Samples of a micro-batch on one device, where the file says auto")
+      .Check(shell::Positive());
+  command
+      .AddOption("--accumulation-steps", deepspeed->accumulation_step_count,
+                 "Micro-batches of a step, where the file says auto")
       .Check(shell::Positive());
   command.OnChosen([&session, &action, deepspeed] {
     action = [&session, deepspeed] { return RunDeepSpeed(session, *deepspeed); };

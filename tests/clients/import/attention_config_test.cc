@@ -30,6 +30,36 @@ TEST(ReadHeads, HeadsOfValuesShareTheWidthInMiniCpm3) {
               HasSubstr("config.json: v_head_dim: is required"));
 }
 
+// Mistral's class has 8 of them where the config is silent, and Llama's one a head.
+TEST(ReadHeads, KeyValueHeadsThatAreAbsentAreThoseOfTheFamily) {
+  constexpr char kSilent[] = R"({"num_attention_heads": 16, "num_key_value_heads": null})";
+  for (const char* const family :
+       {R"({"model_type": "mistral"})", R"({"model_type": "mixtral", "num_local_experts": 4,
+                                            "num_experts_per_tok": 2})"}) {
+    const std::string base = With(kGated, family);
+    const std::string silent = With(base.c_str(), kSilent);
+    EXPECT_EQ(ParametersOf(silent),
+              ParametersOf(With(silent.c_str(), R"({"num_key_value_heads": 8})")))
+        << family;
+  }
+  const std::string llama = With(kGated, kSilent);
+  EXPECT_EQ(ParametersOf(llama),
+            ParametersOf(With(llama.c_str(), R"({"num_key_value_heads": 16})")));
+}
+
+// The first files of Falcon-7B; those of Falcon-40B leave its architecture unsaid.
+TEST(ReadHeads, FalconsFirstNameMeansTheSame) {
+  constexpr char kFalcon[] = R"({"model_type": "falcon", "hidden_size": 64, "n_head": 4,
+      "n_layer": 3, "vocab_size": 100, "multi_query": true, "parallel_attn": true, "bias": false,
+      "alibi": false})";
+  EXPECT_EQ(ParametersOf(With(kFalcon, R"({"model_type": "RefinedWebModel"})")),
+            ParametersOf(kFalcon));
+  EXPECT_THAT(ImportConfigText(With(kFalcon, R"({"model_type": "RefinedWeb", "n_head_kv": 2})"))
+                  .status()
+                  .ToString(),
+              HasSubstr("config.json: model_type: `RefinedWeb` is not known"));
+}
+
 TEST(ReadHeads, MegatronsNamesMeanTheSameAndMustAgree) {
   const int64_t wide = ParametersOf(With(kGated, R"({"head_dim": 32})"));
   EXPECT_EQ(ParametersOf(With(kGated, R"({"head_dim": 32, "kv_channels": 32})")), wide);

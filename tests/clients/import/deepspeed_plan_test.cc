@@ -115,6 +115,53 @@ TEST(ImportDeepSpeedPlan, CompletesABatchAsDeepSpeedDoes) {
   EXPECT_EQ(FactsOfConfig(ImportConfig(config)).global_batch_size, 32);
 }
 
+// Files for the trainer of transformers leave the numbers of a batch to its arguments.
+TEST(ImportDeepSpeedPlan, TakesWhatATrainerFillsInFromTheScript) {
+  json config = PlainConfig();
+  const UniformPlan facts = FactsOfConfig(ImportConfig(config));
+  for (const char* const key :
+       {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"}) {
+    config[key] = "auto";
+  }
+  const DeepSpeedPlanOptions script = {
+      .device_count = 8, .micro_batch_size = 2, .accumulation_step_count = 4};
+  EXPECT_EQ(FactsOfConfig(ImportConfig(config, script)), facts);
+  EXPECT_THAT(ImportConfig(config, {.device_count = 8, .micro_batch_size = 2}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("gradient_accumulation_steps: is `auto`")));
+  EXPECT_THAT(ImportConfig(config, {.device_count = 8, .accumulation_step_count = 4}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("train_batch_size: is `auto`, which a trainer fills in")));
+  // Files without the keys leave them to the script too; numbers may say the same, and nothing
+  // else.
+  for (const char* const key : {"train_batch_size", "train_micro_batch_size_per_gpu"}) {
+    config.erase(key);
+  }
+  EXPECT_EQ(FactsOfConfig(ImportConfig(config, script)), facts);
+  EXPECT_EQ(FactsOfConfig(ImportConfig(PlainConfig(), script)), facts);
+  EXPECT_THAT(ImportConfig(PlainConfig(), {.device_count = 8, .micro_batch_size = 3}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("train_micro_batch_size_per_gpu: is 2, and the script's is 3")));
+  EXPECT_THAT(
+      ImportConfig(PlainConfig(), {.device_count = 8, .micro_batch_size = -1}).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("needs counts from 1 to 16777216")));
+}
+
+// Comments, and what Accelerate and monitors of people write beside DeepSpeed's own keys.
+TEST(ImportDeepSpeedPlan, IgnoresCommentsAndKeysOfOthers) {
+  json config = PlainConfig();
+  config["_comment"] = "for eight devices";
+  config["zero_optimization"]["_comment"] = "all of it";
+  config["monitor_config"] = {{"enabled", true}};
+  config["comms_config"] = {{"verbose", false}};
+  config["zero3_init_flag"] = false;
+  ASSERT_OK_AND_ASSIGN(const DeepSpeedPlanImport import, ImportConfig(config));
+  EXPECT_EQ(FactsOfConfig(import), FactsOfConfig(ImportConfig(PlainConfig())));
+  EXPECT_THAT(absl::StrJoin(import.notes, "\n"),
+              AllOf(HasSubstr("_comment, comms_config, monitor_config, zero3_init_flag"),
+                    HasSubstr("zero_optimization._comment")));
+}
+
 TEST(ImportDeepSpeedPlan, TakesPipelinesAndRecomputationFromTheScript) {
   json config = PlainConfig();
   config["zero_optimization"]["stage"] = 1;

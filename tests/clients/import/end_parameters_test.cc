@@ -65,6 +65,19 @@ TEST(ReadEndParameters, AModelHasAHeadAndNoClassifier) {
               HasSubstr("config.json: dense_list: is not known"));
 }
 
+// The file of all-mpnet-base-v2, whose class of transformers 5.24 has 109,518,527 parameters.
+TEST(ReadEndParameters, CountsWhatTheClassOfMpnetHas) {
+  constexpr char kMpnet[] = R"({"model_type": "mpnet", "hidden_act": "gelu", "hidden_size": 768,
+      "intermediate_size": 3072, "layer_norm_eps": 1e-05, "max_position_embeddings": 514,
+      "num_attention_heads": 12, "num_hidden_layers": 12, "relative_attention_num_buckets": 32,
+      "vocab_size": 30527})";
+  EXPECT_EQ(ParametersOf(kMpnet), 109518527);
+  EXPECT_EQ(ParametersOf(With(kMpnet, R"({"relative_attention_num_buckets": 64})")),
+            109518527 + 32 * 12);
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(kMpnet));
+  EXPECT_THAT(import.notes, Contains(HasSubstr("scores by the distance of two tokens")));
+}
+
 TEST(ReadEndParameters, PositionsAreATableUnlessAFieldSaysOtherwise) {
   const int64_t learned = ParametersOf(kPlainDecoder);
   for (const char* change :

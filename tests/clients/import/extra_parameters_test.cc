@@ -56,6 +56,13 @@ TEST(ReadLayerExtras, NormsOfQueriesAndKeysAreAsAFieldSays) {
                HasSubstr("config.json: qk_norm_type: must be `per_layer`")));
 }
 
+// Two numbers of each of 3 layers, in Apertus.
+TEST(ReadLayerExtras, AnActivationMayHaveParameters) {
+  const std::string plain = With(kGated, R"({"model_type": "apertus", "hidden_act": "relu2"})");
+  EXPECT_EQ(ParametersOf(With(plain.c_str(), R"({"hidden_act": "xielu"})")),
+            ParametersOf(plain) + 3 * 2);
+}
+
 // Norms of 3 layers, each of a scale and a shift of 64.
 TEST(ReadLayerExtras, ParallelPartsShareANormAsTheFamilySays) {
   const struct {

@@ -24,6 +24,14 @@ TEST(FieldHasNoEffect, NamesThatBeginWithAnUnderscoreHaveNone) {
   }
 }
 
+// Marian's words that nothing may be translated to, what Qwen3.5's gate of attention is made by,
+// and GigaChat's choice of a program for its experts.
+TEST(FieldHasNoEffect, SomeNamesSpeakOfOtherThingsThanTheirWords) {
+  for (const char* key : {"bad_words_ids", "output_gate_type", "moe_implementation"}) {
+    EXPECT_TRUE(FieldHasNoEffect(key)) << key;
+  }
+}
+
 TEST(FieldHasNoEffect, EndsOfNamesDoNotHideSizes) {
   for (const char* key :
        {"hidden_dropout_prob", "layer_norm_eps", "embedding_init_std", "rope_theta",

@@ -123,6 +123,21 @@ TEST(ReadLayerLayout, RefusesByTheFieldThatSaysIt) {
   }
 }
 
+// Granite 4.0 Micro and 350M have the sizes of the state spaces of the hybrid models.
+TEST(ReadLayerLayout, AListOfAttentionAloneLeavesStateSpacesOut) {
+  constexpr char kDense[] = R"({"model_type": "granitemoehybrid", "num_local_experts": 0,
+      "num_experts_per_tok": 0, "shared_intermediate_size": 96,
+      "layer_types": ["attention", "attention", "attention"]})";
+  const std::string dense = With(kGated, kDense);
+  const std::string silent = With(dense.c_str(), R"({"mamba_chunk_size": 256,
+      "mamba_conv_bias": true, "mamba_d_conv": 4, "mamba_d_head": 8, "mamba_d_state": 256,
+      "mamba_expand": 2, "mamba_n_groups": 1, "mamba_n_heads": 16, "mamba_proj_bias": false})");
+  EXPECT_EQ(ParametersOf(silent), ParametersOf(dense));
+  ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(silent));
+  EXPECT_EQ(LayersOf(import.model), "...");
+  EXPECT_THAT(import.notes, Contains(HasSubstr("mamba_d_state 256: no layer has a state space")));
+}
+
 // Decoders of texts that were made encoders: gte-Qwen2, EmbeddingGemma.
 TEST(ReadsBothWays, MakesLayersThoseOfAnEncoder) {
   for (const char* change :

@@ -87,6 +87,19 @@ TEST(FindLanguagePart, WhatTheLanguageModelLeavesOutIsItsFamilysDefault) {
       HasSubstr("config.json: num_hidden_layers: is required"));
 }
 
+// CLIP and SigLIP: the text is one of two towers, and no language model.
+TEST(FindLanguagePart, PairsOfTowersAreRefusedAsSuch) {
+  for (const char* const tower : {"clip_text_model", "siglip_text_model"}) {
+    const std::string config =
+        absl::StrCat(R"({"model_type": "pair", "vision_config": {"hidden_size": 8}, "text_config":
+            {"model_type": ")",
+                     tower, R"("}})");
+    EXPECT_THAT(ImportConfigText(config).status().ToString(),
+                HasSubstr(absl::StrCat("config.json: text_config.model_type: `", tower,
+                                       "` is one of two towers that are trained side by side")));
+  }
+}
+
 TEST(SeveralParts, ADifferentTyingOfTheWholeIsNoted) {
   const auto notes_of = [](const char* whole) {
     const std::string text = With(kGated, R"({"tie_word_embeddings": false})");
@@ -98,6 +111,31 @@ TEST(SeveralParts, ADifferentTyingOfTheWholeIsNoted) {
               HasSubstr("tie_word_embeddings of the whole model is not that of "
                         "text_config.tie_word_embeddings, which is taken"));
   EXPECT_THAT(notes_of(R"(, "tie_word_embeddings": false)"), Not(HasSubstr("of the whole model")));
+}
+
+// Classes of transformers tie by what the language model says, and from release 5 on by what the
+// whole model says.
+TEST(SeveralParts, TheReleaseThatWroteTheFileDecidesWhichTyingHolds) {
+  const auto parameters = [](const char* in_part, const char* whole) {
+    return ParametersOf(absl::StrCat(R"({"model_type": "mistral3", "text_config": )",
+                                     With(kGated, in_part), whole, "}"));
+  };
+  const char untied[] = R"({"tie_word_embeddings": false})";
+  const char tied[] = R"({"tie_word_embeddings": true})";
+  const int64_t without_head = ParametersOf(With(kGated, tied));
+  const int64_t with_head = ParametersOf(With(kGated, untied));
+  ASSERT_LT(without_head, with_head);
+  EXPECT_EQ(parameters(untied, R"(, "tie_word_embeddings": true,
+                                   "transformers_version": "4.57.1")"),
+            with_head);
+  EXPECT_EQ(parameters(untied, R"(, "tie_word_embeddings": true,
+                                   "transformers_version": "5.0.0rc1")"),
+            without_head);
+  EXPECT_EQ(parameters(tied, R"(, "tie_word_embeddings": false,
+                                 "transformers_version": "10.1")"),
+            with_head);
+  EXPECT_EQ(parameters(tied, R"(, "tie_word_embeddings": false, "transformers_version": 5)"),
+            without_head);
 }
 
 }  // namespace

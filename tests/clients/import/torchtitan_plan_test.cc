@@ -117,6 +117,75 @@ TEST(ImportTorchtitanPlan, ReadsThePythonOfPeople) {
   EXPECT_THAT(import.notes, ElementsAre("Not known, and ignored: Surprise.Config."));
 }
 
+// Between TOML and release 0.3.0 a class had the mode as an argument.
+TEST(ImportTorchtitanPlan, ReadsModesOfRecomputationInPython) {
+  const auto level = [](const std::string& arguments) {
+    const std::string choice = absl::StrCat("ActivationCheckpointConfig(", arguments, ")");
+    const absl::StatusOr<TorchtitanPlanImport> import =
+        Read("run.py", absl::StrReplaceAll(kPython, {{"FullAC.Config()", choice}}));
+    EXPECT_OK(import.status());
+    return import.ok() ? import->plan.stages[0].layer_runs[1].strategy.recompute_level
+                       : RecomputeLevel::kNone;
+  };
+  EXPECT_EQ(level("mode=\"full\""), RecomputeLevel::kFull);
+  EXPECT_EQ(level("mode=\"none\""), RecomputeLevel::kNone);
+  EXPECT_EQ(level("mode=\"selective\", selective_ac_option=\"op\""), RecomputeLevel::kSelective);
+  // The default is selective.
+  EXPECT_EQ(level(""), RecomputeLevel::kSelective);
+  for (const char* const arguments : {"**options", "mode=mode", "mode=\"memory_budget\""}) {
+    const std::string choice = absl::StrCat("ActivationCheckpointConfig(", arguments, ")");
+    EXPECT_THAT(Read("run.py", absl::StrReplaceAll(kPython, {{"FullAC.Config()", choice}})),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run.py: line ")))
+        << arguments;
+  }
+}
+
+// Float8 and 16-bit reductions of files of people, whose predictions differ.
+TEST(ImportTorchtitanPlan, SaysOrRefusesOtherTypesOfNumbers) {
+  const auto read = [](const std::string& training, const std::string& model) {
+    return Read("run.toml", absl::StrCat("[model]\n", model, "[training]\nseq_len = 1024\n",
+                                         training, "[activation_checkpoint]\nmode = \"full\"\n"));
+  };
+  ASSERT_OK_AND_ASSIGN(
+      const TorchtitanPlanImport plain,
+      read("dtype = \"float32\"\nmixed_precision_param = \"bfloat16\"\n", "converters = []\n"));
+  EXPECT_TRUE(plain.notes.empty());
+  ASSERT_OK_AND_ASSIGN(
+      const TorchtitanPlanImport other,
+      read("mixed_precision_reduce = \"bfloat16\"\n", "converters = [\"float8\", \"mx\"]\n"));
+  EXPECT_EQ(other.plan, plain.plan);
+  EXPECT_THAT(other.notes,
+              ElementsAre(HasSubstr("training.mixed_precision_reduce bfloat16: the runtime"),
+                          HasSubstr("model.converters float8, mx: the precision is that")));
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport text, read("", "converters = \"float8\"\n"));
+  EXPECT_THAT(text.notes, ElementsAre(HasSubstr("model.converters float8: ")));
+  const std::pair<const char*, const char*> refused[] = {
+      {"dtype = \"bfloat16\"\n", "training.dtype: keeps parameters and optimizer states in bf"},
+      {"mixed_precision_param = \"float32\"\n",
+       "training.mixed_precision_param: is float32, and the model's precision is bf16"},
+      {"dtype = 16\n", "training.dtype: must be a text"}};
+  for (const auto& [training, rule] : refused) {
+    EXPECT_THAT(read(training, ""), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(rule)));
+  }
+  EXPECT_THAT(read("", "converters = 8\n"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("model.converters: must be a text or a list of texts")));
+}
+
+TEST(ImportTorchtitanPlan, EveryNthLayerIsOfTheSelectiveModeAlone) {
+  const auto read = [](const char* mode) {
+    return Read("run.toml", absl::StrCat("[training]\nseq_len = 1024\n[activation_checkpoint]\n",
+                                         mode, "selective_ac_option = \"2\"\n"));
+  };
+  EXPECT_OK(read("mode = \"none\"\n").status());
+  EXPECT_OK(read("mode = \"full\"\n").status());
+  for (const char* const mode : {"", "mode = \"selective\"\n"}) {
+    EXPECT_THAT(read(mode), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("recomputes every so many layers")))
+        << mode;
+  }
+}
+
 TEST(ImportTorchtitanPlan, TakesTheDefaultsOfTheProgram) {
   ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import,
                        Read("run.toml", "[training]\nseq_len = 1024\n"));
