@@ -15,6 +15,15 @@
 namespace parplan {
 namespace {
 
+// The part of the time of a search for several plans that is kept for their checks. Each check of
+// a plan of a thousand unlike layers takes about 10 ms, so that a limit of 2 s has time for about
+// 20 of them, and a question of usual size for all.
+constexpr double kShareForChecks = 0.1;
+
+bool GivesSeveralPlans(const PlanningRules& rules) {
+  return rules.top_plan_count > 1 || rules.wants_memory_front;
+}
+
 v1::SearchProgress ProgressToProto(const SearchProgress& progress) {
   v1::SearchProgress message;
   message.set_done_candidate_count(progress.done_candidate_count);
@@ -40,8 +49,10 @@ FinishedSearch RunSearch(const PlannerFunction& planner, const PlanningProblem& 
   SearchControl control;
   control.max_state_count = limits.max_state_count;
   control.wanted_gap_ratio = limits.wanted_gap_ratio;
-  control.should_stop = [&setup, &clock, end] {
-    return clock.Steady() >= end || (setup.should_stop && setup.should_stop());
+  const absl::Duration search_end =
+      GivesSeveralPlans(problem.rules()) ? end - kShareForChecks * limits.time_limit : end;
+  control.should_stop = [&setup, &clock, search_end] {
+    return clock.Steady() >= search_end || (setup.should_stop && setup.should_stop());
   };
   if (setup.on_progress) {
     control.on_progress = [&setup](const SearchProgress& progress) {
@@ -60,9 +71,13 @@ FinishedSearch RunSearch(const PlannerFunction& planner, const PlanningProblem& 
   search.wall = clock.Steady() - start;
   if (!search.result.ok()) return search;
   search.expanded_state_count = SummaryOf(*search.result).expanded_state_count;
-  if (absl::Status checked = CheckResult(problem, *search.result); !checked.ok()) {
+  const absl::StatusOr<int> left_out = CheckResultInTime(
+      problem, [&clock, end] { return clock.Steady() >= end; }, *search.result);
+  if (left_out.ok()) {
+    search.left_out_plan_count = *left_out;
+  } else {
     search.check_failed = true;
-    search.result = std::move(checked);
+    search.result = left_out.status();
   }
   return search;
 }

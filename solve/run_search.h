@@ -39,8 +39,9 @@ using PlannerFunction = std::function<absl::StatusOr<PlanningResult>(
 
 // The limits of one search. Whichever is reached first ends the search with the best plan so far.
 struct SearchLimits {
-  // Wall time from the call of `RunSearch`. A value of 0 or below ends the search at its first
-  // look at the clock.
+  // Wall time from the call of `RunSearch`, the check of the result included. A value of 0 or below
+  // ends the search at its first look at the clock. If several plans are wanted, the search ends
+  // when a tenth of it is left, which is for the checks of the others.
   absl::Duration time_limit = absl::InfiniteDuration();
   // States expanded, after about which the search ends; 0 means no limit.
   int64_t max_state_count = 0;
@@ -66,11 +67,14 @@ struct SearchSetup {
 struct FinishedSearch {
   // The checked result. Otherwise the error of the planner (for `FindPlan` INVALID_ARGUMENT for an
   // unknown name or rules it lacks, FAILED_PRECONDITION (PROFILE_MISSING) for missing measurements
-  // or (NO_FEASIBLE_PLAN), see `HasNoCandidates`), or INTERNAL (CHECK_FAILED) if `CheckResult`
-  // found that the result is not what the planner promised.
+  // or (NO_FEASIBLE_PLAN), see `HasNoCandidates`), or INTERNAL (CHECK_FAILED) if
+  // `CheckResultInTime` found that the result is not what the planner promised.
   absl::StatusOr<PlanningResult> result;
-  // Whether the planner gave a result that `CheckResult` refused.
+  // Whether the planner gave a result that `CheckResultInTime` refused.
   bool check_failed = false;
+  // Alternatives and points of the front that were left out because the time was over before they
+  // were checked. With some, another search may have another result, whatever `IsComplete` says.
+  int left_out_plan_count = 0;
   // States expanded; 0 if the planner gave no result.
   int64_t expanded_state_count = 0;
   // Processor time of the calling thread and its helpers, and wall time, both without the check.

@@ -104,6 +104,12 @@ std::vector<int> DeviceCounts(const v1::DeviceOffer& offer) {
   return std::vector<int>(counts.begin(), counts.end());
 }
 
+int CountOfTries(const std::vector<v1::DeviceOffer>& offers) {
+  int count = 0;
+  for (const v1::DeviceOffer& offer : offers) count += static_cast<int>(DeviceCounts(offer).size());
+  return count;
+}
+
 absl::StatusOr<Topology> OfferTopology(absl::string_view cluster, const v1::DeviceOffer& offer,
                                        int device_count) {
   NodeGroup group;

@@ -33,6 +33,9 @@ absl::Status CheckOffer(const v1::DeviceOffer& offer, const std::string& field,
 // no such count. REQUIRES, unchecked: `offer` passed `CheckOffer`.
 std::vector<int> DeviceCounts(const v1::DeviceOffer& offer);
 
+// Returns how many counts all offers have together.
+int CountOfTries(const std::vector<v1::DeviceOffer>& offers);
+
 // Returns the topology of a job that is given `device_count` devices of an offer: whole nodes, or a
 // part of one. INVALID_ARGUMENT (SPEC_INVALID) for a cluster or device kind that `Topology::Create`
 // refuses. REQUIRES: `device_count` is one of `DeviceCounts(offer)`; not checked.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -194,8 +195,11 @@ absl::Status CheckStepRange(const PlanningProblem& problem, const CostModel& cos
   bool across_nodes = false;
   const Topology& topology = problem.topology();
   for (const StagePlan& stage : plan.stages) {
+    // Runs of one stride and degree have the same groups: thousands of unlike layers have a few.
+    std::set<std::pair<int, int>> seen;
     for (const StageLayerRun& run : stage.layer_runs) {
       const int stride = run.strategy.tensor_stride();
+      if (!seen.emplace(stride, run.strategy.tensor_parallel_degree).second) continue;
       for (int rank = 0; rank < stage.rank_count && !across_nodes; ++rank) {
         const int place = rank / stride % run.strategy.tensor_parallel_degree;
         const int first = stage.first_rank + rank - place * stride;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -38,8 +39,8 @@ absl::Status CheckOne(const PlanningProblem& problem, const CostModel& costs, co
   return CheckDeclaredSpace(problem, plan);
 }
 
-absl::Status CheckAlternatives(const PlanningProblem& problem, const CostModel& costs,
-                               const PlanFound& found) {
+// Checks what alternatives are to each other, not each by itself.
+absl::Status CheckAlternatives(const PlanningProblem& problem, const PlanFound& found) {
   const auto limit = static_cast<size_t>(problem.rules().top_plan_count - 1);
   if (found.alternatives.size() > limit) {
     return InconsistentAnswer(
@@ -49,7 +50,6 @@ absl::Status CheckAlternatives(const PlanningProblem& problem, const CostModel& 
   const PredictedPlan best{found.plan, found.prediction};
   rivals.push_back(&best);
   for (const PredictedPlan& alternative : found.alternatives) {
-    PARPLAN_RETURN_IF_ERROR(CheckOne(problem, costs, alternative.plan, alternative.prediction));
     const bool is_new = std::none_of(
         rivals.begin(), rivals.end(),
         [&alternative](const PredictedPlan* other) { return other->plan == alternative.plan; });
@@ -77,17 +77,15 @@ absl::Status CheckAlternatives(const PlanningProblem& problem, const CostModel& 
   return InconsistentAnswer("alternatives are neither fastest nor smallest first");
 }
 
-absl::Status CheckFront(const PlanningProblem& problem, const CostModel& costs,
-                        const PlanFound& found) {
+// Checks what the points of a front are to each other, not each by itself.
+absl::Status CheckFront(const PlanningProblem& problem, const PlanFound& found) {
   const std::vector<PredictedPlan>& front = found.memory_front;
   if (front.empty()) return absl::OkStatus();
   if (!problem.rules().wants_memory_front)
     return InconsistentAnswer("there is a memory front, which the rules do not request");
   if (front.front().plan != found.plan)
     return InconsistentAnswer("the memory front begins with another plan");
-  for (size_t i = 0; i < front.size(); ++i) {
-    PARPLAN_RETURN_IF_ERROR(CheckOne(problem, costs, front[i].plan, front[i].prediction));
-    if (i == 0) continue;
+  for (size_t i = 1; i < front.size(); ++i) {
     const bool is_slower =
         front[i].time_per_sample() >= front[i - 1].time_per_sample() * (1.0 - kResultTolerance);
     const bool is_smaller =
@@ -168,6 +166,47 @@ absl::Status CheckNothingFits(const PlanningProblem& problem, const NothingFits&
   return absl::OkStatus();
 }
 
+absl::Status CheckNoPlan(const PlanningProblem& problem, const PlanningResult& result) {
+  if (const auto* nothing = std::get_if<NothingFits>(&result)) {
+    return CheckNothingFits(problem, *nothing);
+  }
+  const auto& stopped = std::get<StoppedEmpty>(result);
+  PARPLAN_RETURN_IF_ERROR(CheckCounts(stopped.search));
+  const bool has_limit = stopped.search.limit != SearchLimit::kNone;
+  return has_limit ? absl::OkStatus() : InconsistentAnswer("stopped by no limit");
+}
+
+// The numbers of plans of an answer that were checked.
+struct PlansChecked {
+  size_t alternatives = 0;
+  size_t front = 0;
+};
+
+// Checks the lists of plans as wholes, which takes no time, and the plan with its summary; then
+// each alternative and each point of the front by itself, until `should_stop` returns true, if it
+// is set.
+absl::StatusOr<PlansChecked> CheckPlans(const PlanningProblem& problem, const PlanFound& found,
+                                        const std::function<bool()>& should_stop) {
+  PARPLAN_RETURN_IF_ERROR(CheckAlternatives(problem, found));
+  PARPLAN_RETURN_IF_ERROR(CheckFront(problem, found));
+  PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
+  PARPLAN_RETURN_IF_ERROR(CheckOne(problem, costs, found.plan, found.prediction));
+  PARPLAN_RETURN_IF_ERROR(CheckSearchSummary(found.search, found.prediction.step));
+  PlansChecked checked;
+  for (bool goes_on = true; goes_on;) {
+    goes_on = false;
+    for (const auto& [plans, count] : {std::pair(&found.alternatives, &checked.alternatives),
+                                       std::pair(&found.memory_front, &checked.front)}) {
+      if (*count == plans->size()) continue;
+      if (should_stop && should_stop()) return checked;
+      const PredictedPlan& next = (*plans)[(*count)++];
+      PARPLAN_RETURN_IF_ERROR(CheckOne(problem, costs, next.plan, next.prediction));
+      goes_on = true;
+    }
+  }
+  return checked;
+}
+
 }  // namespace
 
 absl::Status CheckSearchSummary(const SearchSummary& search, Seconds step) {
@@ -189,20 +228,30 @@ absl::Status CheckSearchSummary(const SearchSummary& search, Seconds step) {
 }
 
 absl::Status CheckResult(const PlanningProblem& problem, const PlanningResult& result) {
-  if (const auto* nothing = std::get_if<NothingFits>(&result)) {
-    return CheckNothingFits(problem, *nothing);
-  }
-  if (const auto* stopped = std::get_if<StoppedEmpty>(&result)) {
-    PARPLAN_RETURN_IF_ERROR(CheckCounts(stopped->search));
-    const bool has_limit = stopped->search.limit != SearchLimit::kNone;
-    return has_limit ? absl::OkStatus() : InconsistentAnswer("stopped by no limit");
-  }
+  if (!std::holds_alternative<PlanFound>(result)) return CheckNoPlan(problem, result);
   const auto& found = std::get<PlanFound>(result);
-  PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
-  PARPLAN_RETURN_IF_ERROR(CheckOne(problem, costs, found.plan, found.prediction));
-  PARPLAN_RETURN_IF_ERROR(CheckSearchSummary(found.search, found.prediction.step));
-  PARPLAN_RETURN_IF_ERROR(CheckAlternatives(problem, costs, found));
-  return CheckFront(problem, costs, found);
+  return CheckPlans(problem, found, /*should_stop=*/nullptr).status();
+}
+
+absl::StatusOr<int> CheckResultInTime(const PlanningProblem& problem,
+                                      const std::function<bool()>& should_stop,
+                                      PlanningResult& result) {
+  auto* const found = std::get_if<PlanFound>(&result);
+  if (found == nullptr) {
+    PARPLAN_RETURN_IF_ERROR(CheckNoPlan(problem, result));
+    return 0;
+  }
+  PARPLAN_ASSIGN_OR_RETURN(const PlansChecked checked, CheckPlans(problem, *found, should_stop));
+  const size_t alternatives = found->alternatives.size() - checked.alternatives;
+  const size_t points = found->memory_front.size() - checked.front;
+  if (alternatives + points == 0) return 0;
+  found->notes.push_back(absl::StrFormat(
+      "left out, since the time was over before they were checked: %d of %d alternatives, %d of %d "
+      "plans of the memory front",
+      alternatives, found->alternatives.size(), points, found->memory_front.size()));
+  found->alternatives.resize(checked.alternatives);
+  found->memory_front.resize(checked.front);
+  return static_cast<int>(alternatives + points);
 }
 
 }  // namespace parplan

@@ -4,7 +4,10 @@
 #ifndef PARPLAN_PLANNER_CHECK_RESULT_CHECK_H_
 #define PARPLAN_PLANNER_CHECK_RESULT_CHECK_H_
 
+#include <functional>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "planner/model/plan.h"
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
@@ -46,6 +49,15 @@ absl::Status CheckSearchSummary(const SearchSummary& search, Seconds step);
 //
 // It does not check that no other plan needs less memory or fewer devices, which takes a search.
 absl::Status CheckResult(const PlanningProblem& problem, const PlanningResult& result);
+
+// Checks an answer as `CheckResult` does, for a search whose time is limited: each alternative and
+// each point of the front takes as long to check as the plan. Asks `should_stop` before each of
+// them, in turn the next alternative and the next point, best first. Once it returns true, those
+// that were not checked are taken out of `result`, and a note says how many. The plan itself is
+// always checked. Returns the number of plans taken out.
+absl::StatusOr<int> CheckResultInTime(const PlanningProblem& problem,
+                                      const std::function<bool()>& should_stop,
+                                      PlanningResult& result);
 
 }  // namespace parplan
 

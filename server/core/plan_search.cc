@@ -98,13 +98,17 @@ absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
   const bool was_out_of_memory = is_out_of_memory.exchange(false);
 
   const SearchSummary summary = SummaryOf(*search.result);
-  bool is_complete = IsComplete(summary);
+  bool is_complete = IsComplete(summary) && search.left_out_plan_count == 0;
   std::vector<v1::PlannerComparison> comparisons;
   // Baselines stand beside a plan: without one there is nothing to compare them with.
   if (order.compare_baselines && std::holds_alternative<PlanFound>(*search.result)) {
     setup.on_progress = nullptr;
     const auto run_baseline = [&](const PlanningProblem& asked, const std::string& name) {
       limits.time_limit = end - clock.Steady();
+      if (limits.time_limit <= absl::ZeroDuration()) {
+        is_complete = false;
+        return absl::StatusOr<PlanningResult>(StoppedEmpty{{.limit = SearchLimit::kTime}});
+      }
       is_out_of_memory = false;
       FinishedSearch baseline = RunSearch(planner, asked, name, limits, setup, clock);
       Report(name, baseline, absl::ZeroDuration(), observer);

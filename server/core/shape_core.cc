@@ -19,6 +19,7 @@
 #include "solve/money_answer.h"
 #include "solve/shape_options.h"
 #include "solve/shape_search.h"
+#include "solve/shared_time.h"
 
 namespace parplan {
 namespace {
@@ -148,7 +149,7 @@ absl::StatusOr<ShapeTry> ShapeCore::Try(const Question& question, const v1::Devi
 absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<SharedShape>& flight,
                                              absl::Duration queue_duration,
                                              const std::function<bool()>& stopping) {
-  const absl::Duration end = dependencies_.clock.Steady() + question.time_limit;
+  SharedTime time(dependencies_.clock, question.time_limit, CountOfTries(question.offers));
   SearchOrder order;
   order.planner = question.options.planner;
   order.max_state_count = question.options.max_state_count;
@@ -167,7 +168,13 @@ absl::StatusOr<SharedShape> ShapeCore::Shape(const Question& question, Flight<Sh
     if (stopping()) ended = SearchPool::DrainingError();
     if (ended.ok() && flight.ShouldStop()) ended = flight.TimeoutError();
     if (!ended.ok()) return absl::AbortedError("the shape ends");
-    order.time_limit = end - dependencies_.clock.Steady();
+    const std::optional<absl::Duration> next = time.Next();
+    if (!next.has_value()) {
+      return MakeError(absl::StatusCode::kDeadlineExceeded, Reason::kSearchTimedOut,
+                       "the time was over before this number of devices was searched; ask again "
+                       "with a longer deadline and options.search_time_limit");
+    }
+    order.time_limit = *next;
     return Try(question, offer, device_count, order);
   };
   absl::StatusOr<SearchedShape> searched =

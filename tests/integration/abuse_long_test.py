@@ -23,6 +23,9 @@ import postgres_server
 from abuse_lab import MEBI, PROMPT_SECONDS, say
 
 PLANS = "parplan.v1.PlanService"
+PLANNERS = ("galvatron", "galvatron-base", "galvatron-bmw", "min-memory-ilp", "alpa-like",
+            "colossal-auto-like", "dp", "sdp", "tp", "pp", "dp+tp", "dp+pp", "deepspeed-3d",
+            "megatron", "fsdp-best")
 
 
 def large_profile(timing_count):
@@ -278,6 +281,30 @@ class LongAttacks:
         say(f"{self.kind}: a question of 16,384 devices and 1,000 layers: {code} after {took:.1f} s "
             f"of 20 s; physical memory {before // MEBI} MiB before, {self.peak(server) // MEBI} at "
             f"most")
+        self.assertIsNone(server.process.poll())
+
+    def test_every_planner_and_option_keeps_its_time(self):
+        server = self.serve(memory=2048 * MEBI)
+        client = self.client(server)
+        client.service(PLANS)
+        limit = 3
+        several = {"top_plan_count": 100, "wants_memory_front": True}
+        options = {
+            "top": {"top_plan_count": 100}, "top and front": several,
+            "robust": {"wants_robust_plan": True}, "compare": {"compare_baselines": True},
+            "batches": {"smallest_global_batch_size": 1024, "global_batch_size_step": 256, **several},
+            **{planner: {"planner": planner} for planner in PLANNERS}}
+        for number, (name, flags) in enumerate(options.items()):
+            question = hard_question(number, nodes=2048, layers=1000, kinds=125)
+            question["spec"]["options"].update(flags, search_time_limit=parplan.seconds(limit))
+            if "planner" in flags:
+                # Other planners ignore it or refuse it.
+                del question["spec"]["options"]["wanted_gap_ratio"]
+            took, code = self.first_answer(client, question)
+            say(f"{self.kind}: {name}: {code} after {took:.1f} s of {limit} s")
+            with self.subTest(name):
+                self.assertIn(code, ("OK", "DEADLINE_EXCEEDED", "FAILED_PRECONDITION"))
+                self.assertLess(took, 1.1 * limit + 1)
         self.assertIsNone(server.process.poll())
 
 

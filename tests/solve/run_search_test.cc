@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -61,6 +62,44 @@ TEST(RunSearch, TheTimeLimitCountsFromTheCall) {
   ASSERT_OK(search.result);
   EXPECT_FALSE(IsComplete(SummaryOf(*search.result)));
   EXPECT_GE(search.wall, absl::Seconds(10));
+}
+
+// Searches until it must end, for several plans, and counts its looks at the clock.
+PlannerFunction PatientPlanner(int& looks) {
+  return [&looks](const PlanningProblem& problem, absl::string_view name,
+                  const SearchControl& control) {
+    while (!control.should_stop()) ++looks;
+    return FindPlan(problem, name);
+  };
+}
+
+TEST(RunSearch, ChecksOfSeveralPlansHaveATenthOfTheTime) {
+  SyntheticOptions options;
+  options.rules.top_plan_count = 20;
+  options.rules.wants_memory_front = true;
+  const PlanningProblem problem = SyntheticProblem(options);
+  ASSERT_OK_AND_ASSIGN(const PlanningResult all, FindPlan(problem, "exact"));
+  const auto& found = std::get<PlanFound>(all);
+  const size_t others = found.alternatives.size() + found.memory_front.size();
+  ASSERT_GT(others, 8u);
+  for (const int seconds : {50, 10'000}) {
+    SCOPED_TRACE(seconds);
+    int looks = 0;
+    const TickingClock clock;
+    SearchLimits limits;
+    limits.time_limit = absl::Seconds(seconds);
+    const FinishedSearch search =
+        RunSearch(PatientPlanner(looks), problem, "exact", limits, SearchSetup(), clock);
+    ASSERT_OK(search.result);
+    EXPECT_EQ(looks, seconds * 9 / 10 - 1);
+    // One look for the wall time of the search, then one before each check until the limit.
+    const int checked = seconds / 10 - 2;
+    const auto& answer = std::get<PlanFound>(*search.result);
+    EXPECT_EQ(search.left_out_plan_count, std::max(0, static_cast<int>(others) - checked));
+    EXPECT_EQ(answer.alternatives.size() + answer.memory_front.size(),
+              others - search.left_out_plan_count);
+    EXPECT_EQ(search.left_out_plan_count > 0, seconds == 50);
+  }
 }
 
 TEST(RunSearch, TheCallerCanEndIt) {

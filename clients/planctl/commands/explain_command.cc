@@ -1,6 +1,7 @@
 // `planctl explain` and `planctl report`: a plan file as text or as a page, and why it is
 // this plan and not another.
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/clock.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/given_plan.h"
 #include "clients/planctl/commands/interrupt.h"
@@ -25,6 +27,8 @@
 #include "clients/planctl/view/plan_view.h"
 #include "planner/model/parameter_parts.h"
 #include "proto/wire/model_wire.h"
+#include "proto/wire/rules_wire.h"
+#include "solve/shared_time.h"
 
 namespace parplan::planctl {
 namespace {
@@ -125,7 +129,14 @@ absl::Status Explain(const Session& session, const ExplainFlags& flags) {
         MeasureNextOffline(context, plan, rival.has_value() ? &rival->plan : nullptr));
   }
   const InterruptWatch interrupt;
-  const SearchWatch watch = flags.search.Watch();
+  // One limit for all that is asked.
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(context.spec.options()));
+  const int search_count = static_cast<int>(flags.why_not.size()) +
+                           (flags.sensitivities ? kResourceCount : 0) + (flags.bmw ? 1 : 0);
+  SharedTime time(Clock::Real(), options.search_time_limit.value_or(absl::InfiniteDuration()),
+                  std::max(1, search_count));
+  SearchWatch watch = flags.search.Watch();
+  watch.time = &time;
   for (const std::string& planner : flags.why_not) {
     PARPLAN_ASSIGN_OR_RETURN(WhyNot why_not, WhyNotOffline(context, plan, planner, watch));
     answer.why_not.push_back(std::move(why_not));

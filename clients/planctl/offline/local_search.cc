@@ -1,6 +1,7 @@
 #include "clients/planctl/offline/local_search.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -34,6 +35,11 @@ absl::StatusOr<LocalSearch> SearchHere(const PlanningProblem& problem, const std
   limits.max_state_count = options.max_state_count;
   limits.wanted_gap_ratio = options.wanted_gap_ratio;
   limits.time_limit = options.search_time_limit.value_or(absl::InfiniteDuration());
+  if (watch.time != nullptr) {
+    const std::optional<absl::Duration> next = watch.time->Next();
+    if (!next.has_value()) return LocalSearch{StoppedEmpty{{.limit = SearchLimit::kTime}}, {}, {}};
+    limits.time_limit = *next;
+  }
   SearchSetup setup;
   setup.should_stop = watch.is_cancelled;
   setup.on_progress = watch.on_progress;

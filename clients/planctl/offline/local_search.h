@@ -14,6 +14,7 @@
 #include "planner/model/planning_problem.h"
 #include "planner/model/planning_result.h"
 #include "proto/wire/rules_wire.h"
+#include "solve/shared_time.h"
 
 namespace parplan::planctl {
 
@@ -27,21 +28,25 @@ struct SearchWatch {
   // Threads that search, the calling one included; less than 1 counts as 1. The answer does not
   // depend on it.
   int thread_count = 1;
+  // The time that the searches of one answer share (solve/shared_time.h), instead of the limit of
+  // the options for each. Not owned; null for one search.
+  SharedTime* time = nullptr;
 };
 
 // A search that ended: its checked result (a plan, nothing that fits, or a stop without a plan),
 // the processor time of all its threads, and wall time.
 struct LocalSearch {
-  // Checked by `CheckResult` (planner/check/result_check.h).
+  // Checked by `CheckResultInTime` (planner/check/result_check.h).
   PlanningResult result;
   Seconds cpu;
   Seconds wall;
 };
 
 // Runs `planner` under the limits of `options`, whose rules and planner are not read; a search that
-// `watch` cancelled says so (`SearchLimit::kCancelled`). Returns the errors of `FindPlan`, and
-// INTERNAL (CHECK_FAILED) if the result is not what the planner promised. Blocks until the search
-// ends. Throws std::system_error if the system has no thread for it.
+// `watch` cancelled says so (`SearchLimit::kCancelled`). Does not search if the shared time is
+// over: the result is then `StoppedEmpty`. Returns the errors of `FindPlan`, and INTERNAL
+// (CHECK_FAILED) if the result is not what the planner promised. Blocks until the search ends.
+// Throws std::system_error if the system has no thread for it.
 absl::StatusOr<LocalSearch> SearchHere(const PlanningProblem& problem, const std::string& planner,
                                        const PlanningOptions& options,
                                        const SearchWatch& watch = {});

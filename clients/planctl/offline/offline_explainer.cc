@@ -4,8 +4,10 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/clock.h"
 #include "clients/planctl/offline/offline_planner.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/cost_model.h"
@@ -139,8 +141,14 @@ absl::StatusOr<std::vector<ExplainedWalk>> WalksOffline(const ExplainContext& co
                       "is not that of the plan, which --bmw explains; leave it out");
   }
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningOptions options, OptionsFromProto(context.spec.options()));
+  absl::Duration limit = options.search_time_limit.value_or(absl::InfiniteDuration());
+  if (watch.time != nullptr) limit = watch.time->Next().value_or(absl::ZeroDuration());
+  const absl::Duration end = Clock::Real().Steady() + limit;
   SearchControl control;
-  control.should_stop = watch.is_cancelled;
+  control.should_stop = [&watch, end] {
+    return Clock::Real().Steady() >= end || (watch.is_cancelled && watch.is_cancelled());
+  };
   std::vector<ExplainedWalk> walks = ExplainWalks(problem, costs, plan, control);
   if (!walks.empty()) return walks;
   return FieldError(Reason::kSpecInvalid, "--bmw",

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/clock.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"
@@ -172,8 +173,13 @@ absl::StatusOr<PlanView> PlanOffline(const v1::PlanSpec& spec,
   PARPLAN_ASSIGN_OR_RETURN(const AskedPlan asked, AskedPlanFromProto(spec));
   const PlanningOptions& options = asked.options;
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, ProblemOf(asked, profiles, calibration));
+  // The baselines have what the search leaves of the limit, as on a server.
+  SharedTime time(Clock::Real(), options.search_time_limit.value_or(absl::InfiniteDuration()),
+                  /*search_count=*/1);
+  SearchWatch shared = watch;
+  shared.time = &time;
   PARPLAN_ASSIGN_OR_RETURN(LocalSearch search,
-                           SearchHere(problem, options.planner, options, watch));
+                           SearchHere(problem, options.planner, options, shared));
   if (const auto* nothing = std::get_if<NothingFits>(&search.result)) {
     return NothingFitsError(problem, options.planner, *nothing);
   }
@@ -182,9 +188,9 @@ absl::StatusOr<PlanView> PlanOffline(const v1::PlanSpec& spec,
   }
   std::vector<v1::PlannerComparison> comparisons;
   if (options.compare_baselines) {
-    PARPLAN_ASSIGN_OR_RETURN(
-        comparisons,
-        CompareWithBaselines(problem, options.planner, search.result, SearchUnder(options, watch)));
+    PARPLAN_ASSIGN_OR_RETURN(comparisons,
+                             CompareWithBaselines(problem, options.planner, search.result,
+                                                  SearchUnder(options, shared)));
   }
   PlanFound found = std::get<PlanFound>(std::move(search.result));
   if (options.wants_robust_plan) {

@@ -20,6 +20,7 @@
 #include "solve/run_search.h"
 #include "solve/shape_options.h"
 #include "solve/shape_search.h"
+#include "solve/shared_time.h"
 
 namespace parplan::planctl {
 namespace {
@@ -61,10 +62,13 @@ absl::StatusOr<v1::ShapePlanResponse> ShapeOffline(
                                                 options.rules.smallest_global_batch_size > 0));
   }
   const PlanningRules rules = RulesOfShape(options, money.has_value());
-  const std::optional<absl::Duration> time_limit = options.search_time_limit;
-  const absl::Duration begin = Clock::Real().Steady();
+  SharedTime time(Clock::Real(), options.search_time_limit.value_or(absl::InfiniteDuration()),
+                  CountOfTries(offers));
   const auto try_count = [&](const v1::DeviceOffer& offer,
                              int device_count) -> absl::StatusOr<ShapeTry> {
+    const std::optional<absl::Duration> next = time.Next();
+    if (!next.has_value()) return StoppedEmptyError({.limit = SearchLimit::kTime});
+    const absl::Duration end = Clock::Real().Steady() + *next;
     PARPLAN_ASSIGN_OR_RETURN(const v1::PlanSpec spec,
                              SpecOf(request, cluster, offer, device_count));
     PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem asked,
@@ -73,9 +77,7 @@ absl::StatusOr<v1::ShapePlanResponse> ShapeOffline(
     asked_rules.top_plan_count = rules.top_plan_count;
     asked_rules.wants_memory_front = rules.wants_memory_front;
     const PlanningProblem problem = asked.WithRules(std::move(asked_rules));
-    if (time_limit.has_value()) {
-      options.search_time_limit = *time_limit - (Clock::Real().Steady() - begin);
-    }
+    options.search_time_limit = end - Clock::Real().Steady();
     PARPLAN_ASSIGN_OR_RETURN(LocalSearch search,
                              SearchHere(problem, options.planner, options, watch));
     const bool is_complete = IsComplete(SummaryOf(search.result));

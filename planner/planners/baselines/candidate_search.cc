@@ -117,14 +117,16 @@ class CandidateSearch {
 
   CandidateOutcome Run() {
     const Partition even = Even();
-    const LeastMemory memory = tables_.LeastMemoryOfStages();
+    CandidateOutcome outcome;
+    const std::optional<LeastMemory> known = tables_.LeastMemoryOfStages(meter_);
+    if (!known.has_value()) return outcome;
+    const LeastMemory& memory = *known;
     const std::vector<int>& definitions = problem_.model().definition_of_layer();
     const std::optional<Partition> only = OnlyPartition(even, memory);
     const std::optional<MemoryBalancedPartition> by_memory =
         only ? MemoryBalancedPartition{*only, LeastMemoryOf(definitions, memory, *only)}
              : MemoryBalancedSplit(definitions, memory, even);
     PARPLAN_CHECK(by_memory.has_value());
-    CandidateOutcome outcome;
     const MemoryOverheads& overheads = costs_.searched_group().overheads();
     outcome.smallest_usable_memory = overheads.Upper(overheads.DeviceMemory(
         by_memory->largest_stage, tables_.pipeline_parallel_degree(), RanksPerStage()));
@@ -137,6 +139,8 @@ class CandidateSearch {
       for (const Partition& partition :
            only ? std::vector<Partition>{*only}
                 : Partitions(objective, even, memory, by_memory->layer_counts)) {
+        // The time is over, and there is a plan to answer with.
+        if (best_.has_value() && !meter_.ShouldContinue()) return outcome;
         Try(partition, objective);
       }
     }

@@ -104,7 +104,7 @@ StageChoices StageTables::ChoicesOfStage(int first_layer, int layer_count, int s
   return choices;
 }
 
-LeastMemory StageTables::LeastMemoryOfStages() const {
+std::optional<LeastMemory> StageTables::LeastMemoryOfStages(SearchMeter& meter) const {
   PARPLAN_CHECK(usable_);
   LeastMemory memory;
   for (const std::vector<TableEntry>& entries : entries_) {
@@ -120,14 +120,19 @@ LeastMemory StageTables::LeastMemoryOfStages() const {
     }
     std::vector<std::vector<Bytes>> of_stage;
     for (const std::vector<TableEntry>& entries : entries_) {
+      // The least that entries with exactly the transient of a cap keep, then the least up to it.
       std::vector<Bytes> of_kind(memory.caps.size(), Bytes::Max());
-      for (size_t cap = 0; cap < memory.caps.size(); ++cap) {
-        for (const TableEntry& entry : entries) {
-          if (entry.cost.transient() > memory.caps[cap]) continue;
-          of_kind[cap] = std::min(of_kind[cap], Kept(entry, in_flight));
-        }
+      for (const TableEntry& entry : entries) {
+        const auto cap =
+            std::lower_bound(memory.caps.begin(), memory.caps.end(), entry.cost.transient());
+        Bytes& least = of_kind[static_cast<size_t>(cap - memory.caps.begin())];
+        least = std::min(least, Kept(entry, in_flight));
+      }
+      for (size_t cap = 1; cap < of_kind.size(); ++cap) {
+        of_kind[cap] = std::min(of_kind[cap], of_kind[cap - 1]);
       }
       of_stage.push_back(std::move(of_kind));
+      if (!meter.Work(static_cast<int64_t>(memory.caps.size()))) return std::nullopt;
     }
     memory.kept.push_back(std::move(of_stage));
   }

@@ -11,12 +11,14 @@
 #define PARPLAN_PLANNER_PLANNERS_BASELINES_STAGE_TABLES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/units.h"
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
+#include "planner/search/base/search_meter.h"
 #include "planner/search/space/strategy_tree.h"
 #include "planner/search/stage/layer_assignment.h"
 #include "planner/search/stage/stage_balance.h"
@@ -85,8 +87,8 @@ class StageTables {
   std::vector<int> DefinitionsOfStage(int first_layer, int layer_count) const;
 
   // Returns the least memory of every stage and definition, for stage_balance.h, whose kinds of
-  // layers are the definitions.
-  LeastMemory LeastMemoryOfStages() const;
+  // layers are the definitions. Returns nothing if `meter` ended the search.
+  std::optional<LeastMemory> LeastMemoryOfStages(SearchMeter& meter) const;
   // Returns [layer] the least `Time` of its strategies under `objective`.
   std::vector<Seconds> FastestLayerTimes(const StageObjective& objective) const;
 

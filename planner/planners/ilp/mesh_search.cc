@@ -40,6 +40,11 @@ StrategyGraph MeshSearch::GraphOf(const DeviceMesh& mesh, const BatchCut& cut) c
   return graph;
 }
 
+bool MeshSearch::MustStop() {
+  stopped_ |= limits_.should_stop && limits_.should_stop();
+  return stopped_;
+}
+
 SolveLimits MeshSearch::Limits() const {
   SolveLimits limits = limits_;
   if (limits.max_iteration_count > 0) {
@@ -99,8 +104,9 @@ MeshSolution MeshSearch::SolutionOf(const StrategyGraph& graph, const DeviceMesh
 }
 
 std::optional<MeshSolution> MeshSearch::LeastMemory(const DeviceMesh& mesh, const BatchCut& cut) {
-  if (stopped_) return std::nullopt;
+  if (MustStop()) return std::nullopt;
   const StrategyGraph graph = GraphOf(mesh, cut);
+  if (MustStop()) return std::nullopt;
   GraphSearch search(graph, Limits());
   std::optional<GraphAnswer> answer = search.SolveLexicographic();
   Count(search);
@@ -122,8 +128,9 @@ std::optional<MeshSolution> MeshSearch::LeastMemory(const BatchCut& cut) {
 std::optional<MeshSolution> MeshSearch::LeastWeighted(const BatchCut& cut, double alpha) {
   std::optional<MeshSolution> best;
   for (const DeviceMesh& mesh : meshes_) {
-    if (stopped_) break;
+    if (MustStop()) break;
     const StrategyGraph graph = GraphOf(mesh, cut);
+    if (MustStop()) break;
     GraphSearch search(graph, Limits());
     std::optional<GraphAnswer> answer = search.SolveWeighted(alpha);
     Count(search);
@@ -138,8 +145,9 @@ std::optional<MeshSolution> MeshSearch::LeastTime(const BatchCut& cut,
                                                   std::optional<double> cap_bytes) {
   std::optional<MeshSolution> best;
   for (const DeviceMesh& mesh : meshes_) {
-    if (stopped_) break;
+    if (MustStop()) break;
     const StrategyGraph graph = GraphOf(mesh, cut);
+    if (MustStop()) break;
     GraphSearch search(graph, Limits());
     std::optional<GraphAnswer> answer = search.SolveLeastTime(cap_bytes);
     Count(search);
@@ -153,8 +161,9 @@ std::optional<MeshSolution> MeshSearch::LeastTime(const BatchCut& cut,
 std::vector<MeshSolution> MeshSearch::TimeLadder(const DeviceMesh& mesh, const BatchCut& cut,
                                                  int cap_count) {
   std::vector<MeshSolution> ladder;
-  if (stopped_) return ladder;
+  if (MustStop()) return ladder;
   const StrategyGraph graph = GraphOf(mesh, cut);
+  if (MustStop()) return ladder;
   GraphSearch search(graph, Limits());
   std::optional<GraphAnswer> fastest = search.SolveLeastTime();
   std::optional<GraphAnswer> smallest;

@@ -68,6 +68,9 @@ class MeshSearch {
   int64_t iteration_count() const { return iteration_count_; }
 
  private:
+  // Asks `SolveLimits::should_stop`; graphs and programmes of many unlike layers take a while
+  // before a solve asks it.
+  bool MustStop();
   StrategyGraph GraphOf(const DeviceMesh& mesh, const BatchCut& cut) const;
   // Returns the limits less what was used.
   SolveLimits Limits() const;

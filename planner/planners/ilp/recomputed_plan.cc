@@ -84,17 +84,16 @@ class LayerRecomputation {
   }
 
   // Returns the layers that may recompute at this level, in the order in which they begin to.
-  std::vector<Layer> LayersAt(RecomputeLevel level) const {
+  std::vector<Layer> LayersAt(RecomputeLevel level) {
     const StrategySpace space(problem_, costs_);
     const bool alike = !problem_.dimensions().has(SearchDimension::kPerLayer);
-    std::map<int, std::vector<Strategy>> allowed;
     std::vector<Layer> layers;
     for (int layer = 0; layer < problem_.model().layer_count(); ++layer) {
       if (!IsTransformer(problem_.model().layer(layer).kind)) continue;
       const int definition = problem_.model().definition_of_layer()[layer];
       Strategy strategy = strategies_[layer];
       strategy.recompute_level = level;
-      const auto [known, is_new] = allowed.try_emplace(definition);
+      const auto [known, is_new] = allowed_.try_emplace(definition);
       if (is_new) known->second = space.Strategies(definition, 1, micro_batch_size_);
       if (!std::binary_search(known->second.begin(), known->second.end(), strategy)) {
         // All transformer layers must be able to.
@@ -147,6 +146,8 @@ class LayerRecomputation {
   const SearchControl& control_;
   const int64_t micro_batch_size_;
   std::vector<Strategy> strategies_;  // [layer]
+  // The strategies of each definition in one stage, listed when they are first asked for.
+  std::map<int, std::vector<Strategy>> allowed_;
 };
 
 }  // namespace

@@ -104,13 +104,22 @@ std::vector<T> Select(const std::vector<T>& values, const std::vector<int>& indi
 }  // namespace
 
 void DropDominatedOptions(StrategyGraph& graph) {
+  // [node] the edges that begin or end there, in order. Thousands of unlike layers have too many
+  // edges to look at all of them for each option.
+  std::vector<std::vector<int>> edges_of(graph.nodes.size());
+  for (size_t e = 0; e < graph.edges.size(); ++e) {
+    const GraphEdge& edge = graph.edges[e];
+    edges_of[edge.from].push_back(static_cast<int>(e));
+    if (edge.to != edge.from) edges_of[edge.to].push_back(static_cast<int>(e));
+  }
   for (size_t v = 0; v < graph.nodes.size(); ++v) {
     std::vector<NodeOption>& options = graph.nodes[v].options;
     // Groups options by their classes on all edges.
     std::map<std::vector<int>, std::vector<int>> alike;
     for (size_t i = 0; i < options.size(); ++i) {
       std::vector<int> classes;
-      for (const GraphEdge& edge : graph.edges) {
+      for (const int e : edges_of[v]) {
+        const GraphEdge& edge = graph.edges[e];
         if (edge.from == static_cast<int>(v)) classes.push_back(edge.from_class[i]);
         if (edge.to == static_cast<int>(v)) classes.push_back(edge.to_class[i]);
       }
@@ -131,7 +140,8 @@ void DropDominatedOptions(StrategyGraph& graph) {
     }
     std::sort(left.begin(), left.end());
     options = Select(options, left);
-    for (GraphEdge& edge : graph.edges) {
+    for (const int e : edges_of[v]) {
+      GraphEdge& edge = graph.edges[e];
       if (edge.from == static_cast<int>(v)) edge.from_class = Select(edge.from_class, left);
       if (edge.to == static_cast<int>(v)) edge.to_class = Select(edge.to_class, left);
     }

@@ -1,5 +1,6 @@
 #include "planner/check/result_check.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -9,8 +10,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_format.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/predict_plan.h"
+#include "planner/find_plan.h"
 #include "tests/support/estimated_problem.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/synthetic_problem.h"
@@ -97,6 +100,70 @@ TEST(CheckResult, FindsEveryFalsePromiseOfAPlanFound) {
     EXPECT_THAT(CheckResult(problem, found),
                 StatusIs(absl::StatusCode::kInternal, HasSubstr(told)));
   }
+}
+
+// An answer with alternatives and a front of more than one plan.
+PlanFound FoundSeveral(const PlanningProblem& problem) {
+  absl::StatusOr<PlanningResult> result = FindPlan(problem, "exact");
+  EXPECT_OK(result);
+  PlanFound found = std::get<PlanFound>(*std::move(result));
+  EXPECT_EQ(found.alternatives.size(), 2u);
+  EXPECT_GT(found.memory_front.size(), 1u);
+  return found;
+}
+
+TEST(CheckResultInTime, ChecksNoFurtherPlanOnceItMustStop) {
+  const PlanningProblem problem = SyntheticProblem(Options());
+  const PlanFound all = FoundSeveral(problem);
+  const size_t others = all.alternatives.size() + all.memory_front.size();
+  for (size_t time = 0; time <= others; ++time) {
+    SCOPED_TRACE(time);
+    PlanFound found = all;
+    // Whatever the time is over for is not looked at: these plans are false.
+    const size_t points = std::min(time / 2, all.memory_front.size());
+    const size_t alternatives = std::min(time - points, all.alternatives.size());
+    const size_t further_points = time - alternatives;
+    for (size_t i = alternatives; i < found.alternatives.size(); ++i) {
+      found.alternatives[i].prediction.samples_per_second *= 2.0;
+    }
+    for (size_t i = further_points; i < found.memory_front.size(); ++i) {
+      found.memory_front[i].prediction.samples_per_second *= 2.0;
+    }
+    PlanningResult result = found;
+    if (time < others) {
+      EXPECT_THAT(CheckResult(problem, result), StatusIs(absl::StatusCode::kInternal));
+    }
+    size_t asked = 0;
+    ASSERT_OK_AND_ASSIGN(const int left_out, CheckResultInTime(
+                                                 problem, [&] { return ++asked > time; }, result));
+    EXPECT_EQ(asked, std::min(time + 1, others));
+    EXPECT_EQ(static_cast<size_t>(left_out), others - time);
+    const auto& checked = std::get<PlanFound>(result);
+    EXPECT_EQ(checked.plan, all.plan);
+    EXPECT_EQ(checked.alternatives.size(), alternatives);
+    EXPECT_EQ(checked.memory_front.size(), further_points);
+    EXPECT_EQ(checked.notes.size(), all.notes.size() + (time < others ? 1 : 0));
+    if (time < others) {
+      EXPECT_THAT(checked.notes.back(),
+                  HasSubstr(absl::StrFormat(
+                      "%d of 2 alternatives, %d of %d plans", 2 - alternatives,
+                      all.memory_front.size() - further_points, all.memory_front.size())));
+    }
+    EXPECT_OK(CheckResult(problem, result));
+  }
+}
+
+TEST(CheckResultInTime, AlwaysChecksThePlanAndAnAnswerWithoutOne) {
+  const PlanningProblem problem = SyntheticProblem(Options());
+  const auto over = [] { return true; };
+  PlanFound found = Found(problem, TwoStages());
+  found.prediction.step = found.prediction.step * 0.5;
+  PlanningResult result = found;
+  EXPECT_THAT(CheckResultInTime(problem, over, result), StatusIs(absl::StatusCode::kInternal));
+  result = StoppedEmpty{};
+  EXPECT_THAT(CheckResultInTime(problem, over, result), StatusIs(absl::StatusCode::kInternal));
+  result = StoppedEmpty{{.limit = SearchLimit::kTime}};
+  EXPECT_OK(CheckResultInTime(problem, over, result));
 }
 
 TEST(CheckResult, FindsEveryFalsePromiseOfNothingFits) {

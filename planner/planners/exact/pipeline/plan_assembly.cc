@@ -60,28 +60,33 @@ void StageTimesOf(const PipelineSetting& setting, absl::Span<const ChosenStage> 
   }
 }
 
+PlanList::Answer PlanList::AnswerOf(const Plan& plan) {
+  return {plan.global_batch_size, plan.stages.size(), plan.virtual_stage_count,
+          plan.micro_batch_count, plan.schedule,      StrategiesOf(plan)};
+}
+
 bool AreAlike(const Plan& a, const Plan& b) {
-  const auto key = [](const Plan& plan) {
-    return std::tuple(plan.global_batch_size, plan.stages.size(), plan.virtual_stage_count,
-                      plan.micro_batch_count, plan.schedule);
-  };
-  return key(a) == key(b) && StrategiesOf(a) == StrategiesOf(b);
+  return PlanList::AnswerOf(a) == PlanList::AnswerOf(b);
 }
 
 bool PlanList::Offer(PredictedPlan plan) {
-  const auto alike = std::find_if(plans_.begin(), plans_.end(), [&](const PredictedPlan& known) {
-    return AreAlike(known.plan, plan.plan);
-  });
-  if (alike != plans_.end()) {
-    if (!IsBetterPlan(plan, *alike)) return false;
-    plans_.erase(alike);
+  // If it is not better than the last plan, it is not better than one that is alike either.
+  if (is_full() && !IsBetterPlan(plan, plans_.back())) return false;
+  Answer answer = AnswerOf(plan.plan);
+  const auto alike = std::find(answers_.begin(), answers_.end(), answer);
+  if (alike != answers_.end()) {
+    const auto known = plans_.begin() + (alike - answers_.begin());
+    if (!IsBetterPlan(plan, *known)) return false;
+    plans_.erase(known);
+    answers_.erase(alike);
   } else if (is_full()) {
-    if (!IsBetterPlan(plan, plans_.back())) return false;
     plans_.pop_back();
+    answers_.pop_back();
   }
   const auto place = std::find_if(plans_.begin(), plans_.end(), [&](const PredictedPlan& known) {
     return IsBetterPlan(plan, known);
   });
+  answers_.insert(answers_.begin() + (place - plans_.begin()), std::move(answer));
   plans_.insert(place, std::move(plan));
   return true;
 }

@@ -5,6 +5,8 @@
 #ifndef PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PLAN_ASSEMBLY_H_
 #define PARPLAN_PLANNER_PLANNERS_EXACT_PIPELINE_PLAN_ASSEMBLY_H_
 
+#include <cstdint>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -46,7 +48,10 @@ class PlanList {
   // Returns the plans, best first by `IsBetterPlan`. Valid until the list changes.
   const std::vector<PredictedPlan>& plans() const { return plans_; }
   // Returns them and leaves the list empty.
-  std::vector<PredictedPlan> Take() { return std::move(plans_); }
+  std::vector<PredictedPlan> Take() {
+    answers_.clear();
+    return std::move(plans_);
+  }
   // Returns whether the list has as many plans as were wanted.
   bool is_full() const { return static_cast<int>(plans_.size()) == wanted_; }
   // Returns the cutoff, the time per sample of the last plan: a plan that takes more cannot enter
@@ -54,8 +59,16 @@ class PlanList {
   Seconds CutoffPerSample() const;
 
  private:
+  // What `AreAlike` compares of a plan: batch size, stages, virtual stages, micro-batches, schedule
+  // and the strategies, ascending. Kept beside each plan, because a plan of many unlike layers has
+  // thousands of strategies to sort.
+  using Answer = std::tuple<int64_t, size_t, int, int64_t, Schedule, std::vector<Strategy>>;
+  static Answer AnswerOf(const Plan& plan);
+  friend bool AreAlike(const Plan& a, const Plan& b);
+
   int wanted_;
   std::vector<PredictedPlan> plans_;
+  std::vector<Answer> answers_;  // [plan]
 };
 
 }  // namespace parplan
