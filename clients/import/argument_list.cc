@@ -21,6 +21,11 @@ absl::Status ArgumentFault(absl::string_view file_name, absl::string_view name,
   return ImportError(Reason::kSpecInvalid, file_name, name, rule);
 }
 
+// Returns what to add to the fault of a value which holds a variable that the file leaves open.
+std::string IfNotSet(absl::string_view value) {
+  return absl::StrContains(value, '$') ? ", which the file does not set" : "";
+}
+
 // Splits a text into words as a shell does; nothing if a quotation is open at its end.
 std::optional<std::vector<std::string>> SplitWords(absl::string_view text) {
   std::vector<std::string> words;
@@ -79,6 +84,7 @@ absl::StatusOr<ArgumentList> ArgumentList::FromWords(absl::string_view file_name
   list.file_name_ = std::string(file_name);
   std::set<std::string> unknown;
   std::set<std::string> ignored;
+  std::set<std::string> replaced;
   for (size_t i = 0; i < words.size();) {
     const std::string& word = words[i++];
     if (!absl::StartsWith(word, "--") || word.size() == 2) {
@@ -107,10 +113,10 @@ absl::StatusOr<ArgumentList> ArgumentList::FromWords(absl::string_view file_name
     if (rule->kind == ArgumentKind::kRefused) {
       return ArgumentFault(file_name, shown, rule->reason);
     }
-    if (list.Has(name)) return ArgumentFault(file_name, shown, "is given twice");
     if (rule->kind == ArgumentKind::kSwitch && !values.empty()) {
-      return ArgumentFault(file_name, shown,
-                           absl::StrCat("takes no value, and has `", values[0], "`"));
+      return ArgumentFault(
+          file_name, shown,
+          absl::StrCat("takes no value, and has `", values[0], "`", IfNotSet(values[0])));
     }
     if (rule->kind == ArgumentKind::kTexts && values.size() > 1) {
       values = {absl::StrJoin(values, " ")};
@@ -124,7 +130,7 @@ absl::StatusOr<ArgumentList> ArgumentList::FromWords(absl::string_view file_name
       if (!absl::SimpleAtoi(values[0], &count) || count < 1 || count > kMaxImportCount) {
         return ArgumentFault(file_name, shown,
                              absl::StrCat("must be a whole number from 1 to ", kMaxImportCount,
-                                          ", and is `", values[0], "`"));
+                                          ", and is `", values[0], "`", IfNotSet(values[0])));
       }
       values[0] = absl::StrCat(count);
     }
@@ -132,12 +138,18 @@ absl::StatusOr<ArgumentList> ArgumentList::FromWords(absl::string_view file_name
       return ArgumentFault(file_name, shown,
                            absl::StrCat("is `", values[0], "`, which the file does not set"));
     }
-    list.values_[name] = values.empty() ? "" : values[0];
+    const std::string value = values.empty() ? "" : values[0];
+    const auto [place, is_first] = list.values_.insert({name, value});
+    if (!is_first && place->second != value) {
+      replaced.insert(shown);
+      place->second = value;
+    }
   }
   if (!unknown.empty()) {
     return RefuseUnread(file_name, "arguments", absl::StrJoin(unknown, ", "));
   }
   list.ignored_ = absl::StrJoin(ignored, ", ");
+  list.replaced_ = absl::StrJoin(replaced, ", ");
   return list;
 }
 

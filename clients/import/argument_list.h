@@ -41,8 +41,10 @@ class ArgumentList {
   // as in a shell, except that a backslash inside "..." is a letter, and `#` at the beginning of a
   // word starts a comment.
   //
-  // INVALID_ARGUMENT (SPEC_INVALID) with file and argument for an argument of kRefused, one that is
-  // read and comes twice, a value that is missing, too much or no count, and a value with `$`,
+  // One that is read and comes several times has its last value, as in the program.
+  //
+  // INVALID_ARGUMENT (SPEC_INVALID) with file and argument for an argument of kRefused, a value
+  // that is missing, too much or no count, and a value with `$`,
   // which is a variable of a script that nothing sets; with the file alone for more than
   // kMaxImportBytes, an open quotation, a word that is no argument, and, all of them in one
   // message, for arguments without a rule. The first fault in the order of the words is returned,
@@ -65,6 +67,8 @@ class ArgumentList {
   // Names of the ignored arguments, with dashes, in the order of the alphabet, joined by commas;
   // may be empty.
   const std::string& ignored() const { return ignored_; }
+  // The same of those that were given several times with different values.
+  const std::string& replaced() const { return replaced_; }
   const std::string& file_name() const { return file_name_; }
   // Returns file and argument as errors name them: `FILE: --NAME`.
   std::string Field(absl::string_view name) const;
@@ -75,6 +79,7 @@ class ArgumentList {
   std::string file_name_;
   std::map<std::string, std::string> values_;
   std::string ignored_;
+  std::string replaced_;
 };
 
 }  // namespace parplan

@@ -6,7 +6,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "clients/import/script_reader.h"
 
@@ -45,29 +44,7 @@ absl::StatusOr<LaunchCommand> ScriptReader::Read() {
                               required_argument_,
                               "; arguments alone begin with the first `--name`"));
   }
-  if (found_.size() > 1) {
-    return Fault(absl::StrCat("starts ", found_.size(), " Python programs with ",
-                              required_argument_, " (", found_[0].program, ", ", found_[1].program,
-                              "); leave one"));
-  }
-  LaunchCommand command = std::move(found_.front());
-  PARPLAN_RETURN_IF_ERROR(CheckVariables(file_, &command));
-  if (!variables_.taken_as_empty().empty()) {
-    command.notes.push_back(
-        absl::StrCat("Variables that the file asks for in a test and does not set count as empty: ",
-                     absl::StrJoin(variables_.taken_as_empty(), ", "), "."));
-  }
-  if (!sourced_.empty()) {
-    command.notes.push_back(
-        absl::StrCat("Not read, though the script sources them: ", absl::StrJoin(sourced_, ", "),
-                     "; what they set is not known."));
-  }
-  if (!evaluated_.empty()) {
-    command.notes.push_back(
-        absl::StrCat("Not read, though the script evaluates it: ", absl::StrJoin(evaluated_, ", "),
-                     "; what that sets is not known."));
-  }
-  return command;
+  return TakeFound();
 }
 
 absl::Status ScriptReader::Fault(absl::string_view rule) const {
@@ -357,7 +334,13 @@ absl::Status ScriptReader::ReadWords(const std::vector<std::string>& words, int 
   if (program != words.end()) {
     LaunchCommand command;
     command.program = *program;
-    command.arguments.assign(program + 1, words.end());
+    for (auto word = program + 1; word != words.end(); ++word) {
+      if (variables_.IsLeftOut(*word)) {
+        left_out_.insert(*word);
+      } else {
+        command.arguments.push_back(*word);
+      }
+    }
     command.device_count = DeviceCountOf({words.begin(), program});
     const bool is_asked_for = std::any_of(
         command.arguments.begin(), command.arguments.end(), [this](const std::string& word) {

@@ -34,14 +34,16 @@ struct LaunchCommand {
 // before it: variables, arrays, `+=`, `${NAME:-default}`, `$((...))`, a command line inside a word
 // (`bash -c "..."`), and the branch of an `if` or `case` that the text decides (ValueOfTest, in
 // shell_branches.h), as also commands behind `&&` and `||`. Functions set variables where they are
-// called, with local variables and `return`; `eval` is read; a loop over one value runs once.
-// Variables that tests ask for and that the script does not set count as empty, with a note. What a
-// subshell or a part of a pipeline sets ends with it, and assignments in front of a program are for
-// that program. Nothing is run, and files that the script sources are not read, with a note, nor is
-// an unknown command of `eval`. Values that only a run of the script knows (`$1`, `$(...)`, what
-// `read` and `let` set, assignments in other branches and loops, and what functions set that call
-// themselves or that only a run defines) stay as the variable's name where they are one value of an
-// argument.
+// called, with local variables and `return`; `eval` is read; a loop over one value runs once, and
+// one over none does not run. Variables that tests ask for and
+// that the script does not set count as empty, with a note, as do those that it sets to arguments
+// in branches alone that it is known not to take. Branches that start the same program with the
+// same arguments are one command. What a subshell or a part of a pipeline sets ends with it, and
+// assignments in front of a program are for that program. Nothing is run, and files that the script
+// sources are not read, with a note, nor is an unknown command of `eval`. Values that only a run of
+// the script knows (`$1`, `$(...)`, what `read` and `let` set, assignments in other branches and
+// loops, and what functions set that call themselves or that only a run defines) stay as the
+// variable's name where they are one value of an argument.
 //
 // INVALID_ARGUMENT (SPEC_INVALID) naming the file for more than kMaxImportBytes, also after
 // expansion; an open quotation or parenthesis; a group that does not end or begin; more than 2^16

@@ -18,6 +18,8 @@ namespace {
 constexpr absl::string_view kVirtualStageLayers = "num-layers-per-virtual-pipeline-stage";
 constexpr absl::string_view kVirtualStagesPerRank = "num-virtual-stages-per-pipeline-rank";
 constexpr absl::string_view kContextSizes = "hierarchical-context-parallel-sizes";
+// An older way to name the module `moe`.
+constexpr absl::string_view kExpertRecompute = "moe-layer-recompute";
 
 absl::Status ReadMegatronSharding(const ArgumentList& arguments, MegatronDegrees* degrees) {
   const bool has_strategy = arguments.Has("data-parallel-sharding-strategy");
@@ -141,8 +143,14 @@ absl::Status ReadMegatronContextKind(const ArgumentList& arguments, MegatronDegr
 absl::Status ReadMegatronModules(const ArgumentList& arguments, MegatronDegrees* degrees) {
   constexpr absl::string_view kName = "recompute-modules";
   std::vector<RecomputeModule> modules;
-  for (const absl::string_view name :
-       absl::StrSplit(arguments.Text(kName, "core_attn"), ' ', absl::SkipEmpty())) {
+  std::string names = arguments.Text(kName, "core_attn");
+  if (arguments.Has(kExpertRecompute)) {
+    // The program adds it to the others.
+    const std::vector<std::string> given = absl::StrSplit(names, ' ');
+    if (std::find(given.begin(), given.end(), "moe") == given.end())
+      absl::StrAppend(&names, " moe");
+  }
+  for (const absl::string_view name : absl::StrSplit(names, ' ', absl::SkipEmpty())) {
     const std::optional<RecomputeModule> module = FindRecomputeModule(name);
     if (!module.has_value()) {
       return arguments.Fault(kName,
@@ -171,10 +179,14 @@ absl::Status ReadMegatronRecomputation(const ArgumentList& arguments, MegatronDe
   const bool has_count = arguments.Has("recompute-num-layers");
   const bool has_modules = arguments.Has("recompute-modules");
   const bool is_short = arguments.Has("recompute-activations");
+  const bool is_of_experts = arguments.Has(kExpertRecompute);
   const std::string granularity =
-      arguments.Text("recompute-granularity", is_short ? "selective" : "");
+      arguments.Text("recompute-granularity", is_short || is_of_experts ? "selective" : "");
   if (is_short && granularity != "selective") {
     return arguments.Fault("recompute-activations", "contradicts --recompute-granularity");
+  }
+  if (is_of_experts && granularity != "selective") {
+    return arguments.Fault(kExpertRecompute, "contradicts --recompute-granularity");
   }
   if (granularity != "full" && has_method) {
     return arguments.Fault("recompute-method", "needs --recompute-granularity full");
@@ -207,7 +219,7 @@ absl::Status ReadMegatronRecomputation(const ArgumentList& arguments, MegatronDe
     return arguments.Fault("recompute-num-layers",
                            absl::StrCat("is ", count,
                                         ", and a plan keeps the input of each layer "
-                                        "that it recomputes"));
+                                        "that it recomputes; give 1 for a plan that keeps more"));
   }
   return absl::OkStatus();
 }

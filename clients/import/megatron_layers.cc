@@ -67,10 +67,15 @@ absl::StatusOr<TransformerRunFacts> ReadDenseLayer(const ArgumentList& arguments
   if (run.layer_count > kMaxLayerCount) {
     return arguments.Fault("num-layers", absl::StrCat("must be at most ", kMaxLayerCount));
   }
-  const bool is_gated = arguments.Has("swiglu");
+  const bool has_swiglu = arguments.Has("swiglu");
+  const bool is_gated = has_swiglu || arguments.Has("quick-geglu");
+  if (has_swiglu && arguments.Has("quick-geglu")) {
+    return arguments.Fault("quick-geglu", "contradicts --swiglu");
+  }
   run.feed_forward_kind = is_gated ? v1::FEED_FORWARD_KIND_SWIGLU : v1::FEED_FORWARD_KIND_GELU;
+  // The program makes the width smaller for --swiglu alone.
   run.feed_forward_size =
-      arguments.Count("ffn-hidden-size", MegatronFeedForwardSize(run.hidden_size, is_gated));
+      arguments.Count("ffn-hidden-size", MegatronFeedForwardSize(run.hidden_size, has_swiglu));
   PARPLAN_RETURN_IF_ERROR(arguments.Has("multi-latent-attention")
                               ? ReadLatentHeads(arguments, &run)
                               : ReadPlainHeads(arguments, &run));

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "clients/import/extra_parameters.h"
@@ -28,11 +29,17 @@ std::string ModelName(absl::string_view file_name) {
 // Returns the vocabulary; 0 if neither sizes nor tokenizer give it.
 int VocabularyOf(const ArgumentList& arguments, const MegatronSizes& sizes,
                  std::vector<std::string>* notes) {
-  if (sizes.vocabulary_size > 0 || arguments.Text("tokenizer-type", "") != "GPT2BPETokenizer") {
-    return sizes.vocabulary_size;
-  }
-  notes->push_back(
-      absl::StrCat("vocabulary_size ", kGpt2VocabularySize, " is that of GPT2BPETokenizer"));
+  // This tokenizer is the default of pretrain_gpt.py, and no other reads a file of merges.
+  const std::vector<std::string> ignored = absl::StrSplit(arguments.ignored(), ", ");
+  const bool has_merges =
+      std::find(ignored.begin(), ignored.end(), "--merge-file") != ignored.end();
+  const std::string type = arguments.Text("tokenizer-type", has_merges ? "GPT2BPETokenizer" : "");
+  if (sizes.vocabulary_size > 0 || type != "GPT2BPETokenizer") return sizes.vocabulary_size;
+  notes->push_back(absl::StrCat(
+      "vocabulary_size ", kGpt2VocabularySize, " is that of GPT2BPETokenizer",
+      arguments.Has("tokenizer-type") ? ""
+                                      : ", the program's tokenizer for --merge-file without "
+                                        "--tokenizer-type"));
   return kGpt2VocabularySize;
 }
 

@@ -335,6 +335,11 @@ absl::StatusOr<MegatronPlanImport> MegatronPlanOf(const ArgumentList& arguments,
   MegatronPlanImport import;
   PARPLAN_RETURN_IF_ERROR(DropAbsentModules(arguments, model, &facts.strategy, &import.notes));
   import.plan = PlanOf(facts, model);
+  if (!arguments.replaced().empty()) {
+    import.notes.push_back(absl::StrCat(
+        "Given several times, of which the last counts, as in the program: ", arguments.replaced(),
+        "."));
+  }
   if (!arguments.ignored().empty()) {
     import.notes.push_back(absl::StrCat(
         "Ignored, since they change neither shape nor parallelism: ", arguments.ignored(), "."));

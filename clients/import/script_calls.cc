@@ -21,6 +21,32 @@ constexpr size_t kMaxCalls = 16;
 
 }  // namespace
 
+absl::StatusOr<LaunchCommand> ScriptReader::TakeFound() {
+  LaunchCommand command = std::move(found_.front());
+  for (size_t i = 1; i < found_.size(); ++i) {
+    // Both branches of a test may start the same, with another launcher.
+    if (found_[i].program != command.program || found_[i].arguments != command.arguments) {
+      return Fault(absl::StrCat("starts ", found_.size(), " Python programs with ",
+                                required_argument_, " (", command.program, ", ", found_[i].program,
+                                "); leave one"));
+    }
+    if (found_[i].device_count != command.device_count) command.device_count = std::nullopt;
+  }
+  PARPLAN_RETURN_IF_ERROR(CheckVariables(file_, &command));
+  const auto note = [&command](absl::string_view begin, const std::set<std::string>& names,
+                               absl::string_view end) {
+    if (names.empty()) return;
+    command.notes.push_back(absl::StrCat(begin, absl::StrJoin(names, ", "), end));
+  };
+  note("Variables that the file asks for in a test and does not set count as empty: ",
+       variables_.taken_as_empty(), ".");
+  note("Variables that the file sets only in branches that it does not take count as empty: ",
+       left_out_, ".");
+  note("Not read, though the script sources them: ", sourced_, "; what they set is not known.");
+  note("Not read, though the script evaluates it: ", evaluated_, "; what that sets is not known.");
+  return command;
+}
+
 absl::Status ScriptReader::ReadInner(absl::string_view text, int inner_lines) {
   if (inner_lines > kMaxInnerLines) return absl::OkStatus();
   std::optional<std::vector<ShellCommand>> commands = SplitShellText(text);
@@ -279,6 +305,10 @@ absl::Status ScriptReader::OpenLoop(const std::vector<ShellCommand>& commands, s
   const bool has_values = word + 3 < words.size() && PlainText(words[word + 2]) == "in";
   if (keyword == "for" && name.has_value() && has_values && here != ShellRun::kNo) {
     const auto values = KnownArguments(words, word + 3, variables_);
+    if (values.has_value() && values->empty()) {
+      branches_.OpenLoop(ShellRun::kNo, true);
+      return absl::OkStatus();
+    }
     if (values.has_value() && values->size() == 1) {
       ShellWord value;
       value.pieces = {{.text = absl::StrCat(*name, "=")}, {values->front(), false, true}};

@@ -44,6 +44,9 @@ class ScriptReader {
  private:
   absl::Status Fault(absl::string_view rule) const;
 
+  // Returns the command that was found, with its notes. REQUIRES, unchecked: one was.
+  absl::StatusOr<LaunchCommand> TakeFound();
+
   // Reads a text within a word of the script, such as that of `bash -c`, `inner_lines` deep. Texts
   // that are no script are left out.
   absl::Status ReadInner(absl::string_view text, int inner_lines);
@@ -97,8 +100,8 @@ class ScriptReader {
   // Reads `case TEXT in PATTERN`, of which `case` is the word at `begin`.
   void ReadCase(const std::vector<ShellWord>& words, size_t begin, ShellRun run);
 
-  // Opens the loop of the word at `word`. One over a single known value runs once; what others set
-  // is not known in any of their rounds.
+  // Opens the loop of the word at `word`. One over a single known value runs once, and one over
+  // none does not run; what others set is not known in any of their rounds.
   absl::Status OpenLoop(const std::vector<ShellCommand>& commands, size_t place, size_t word,
                         ShellRun run);
 
@@ -161,6 +164,9 @@ class ScriptReader {
   // The files of `source`, and what `eval` is given that is not known.
   std::set<std::string> sourced_;
   std::set<std::string> evaluated_;
+  // Words of the command without text, since their variables are set in branches that are not
+  // taken.
+  std::set<std::string> left_out_;
   std::vector<LaunchCommand> found_;
 };
 

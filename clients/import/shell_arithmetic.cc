@@ -12,7 +12,7 @@
 namespace parplan {
 namespace {
 
-// Parentheses inside of one another; scripts of people have two or three.
+// Parentheses and choices inside of one another; scripts of people have two or three.
 constexpr int kMaxNesting = 16;
 // Larger values are not read; products of two values below it are exact.
 constexpr int64_t kMaxShellNumber = int64_t{1} << 31;
@@ -26,7 +26,7 @@ class ShellArithmetic {
       : text_(text), lookup_(std::move(lookup)) {}
 
   std::optional<int64_t> Compute() {
-    const int64_t value = Comparison();
+    const int64_t value = Choice();
     Skip();
     return is_known_ && place_ == text_.size() ? std::optional(value) : std::nullopt;
   }
@@ -54,6 +54,17 @@ class ShellArithmetic {
     if (!absl::StartsWith(text_.substr(place_), sign)) return false;
     place_ += sign.size();
     return true;
+  }
+  // `a > 1 ? b : c`, or a value alone. Both values are computed, so both must be known.
+  int64_t Choice() {
+    const int64_t value = Comparison();
+    if (!is_known_ || !Take('?')) return value;
+    if (++nesting_ > kMaxNesting) return Fail();
+    const int64_t if_true = Choice();
+    if (!Take(':')) return Fail();
+    const int64_t if_false = Choice();
+    --nesting_;
+    return value != 0 ? if_true : if_false;
   }
   int64_t Comparison() {
     const int64_t left = Sum();
@@ -101,7 +112,7 @@ class ShellArithmetic {
   }
   int64_t Innermost() {
     if (Take('(')) {
-      const int64_t value = Sum();
+      const int64_t value = Choice();
       return Take(')') ? value : Fail();
     }
     if (Take('-')) return -Operand();

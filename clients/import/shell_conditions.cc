@@ -14,6 +14,14 @@ bool HasMatch(const std::vector<ShellWord>& words) {
                      [](const ShellWord& word) { return PlainText(word) == "=~"; });
 }
 
+// Returns whether a word is a `[` with what should stand behind a blank, as in `[$A = 1 ]`. There
+// is no such command, so it fails.
+bool LacksBlank(const ShellWord& word) {
+  if (word.pieces.empty() || word.pieces[0].is_variable || word.pieces[0].is_quoted) return false;
+  const std::string& text = word.pieces[0].text;
+  return text.size() == 1 && text[0] == '[' && word.pieces.size() > 1 && word.pieces[1].is_variable;
+}
+
 }  // namespace
 
 ShellRun ShellConditions::RunOf(ShellJoint joint) const {
@@ -68,6 +76,8 @@ std::optional<bool> ShellConditions::ValueOfCommand(ShellJoint joint, std::vecto
     value = ValueOfTest(words, variables);
   } else if (first == "true" || first == ":" || words.empty()) {
     value = true;
+  } else if (LacksBlank(words.front())) {
+    value = false;
   } else if (first == "false") {
     value = false;
   } else {

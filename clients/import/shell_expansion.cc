@@ -114,7 +114,41 @@ std::optional<std::string> PartOf(absl::string_view text, absl::string_view chan
   return std::string(text.substr(std::min(begin, text.size()), count));
 }
 
+// Returns where the `${...}` that begins at `place` ends; nothing if it does not.
+std::optional<size_t> EndOfUnknown(absl::string_view text, size_t place) {
+  int depth = 0;
+  for (size_t i = place + 1; i < text.size(); ++i) {
+    if (text[i] == '{') ++depth;
+    if (text[i] == '}' && --depth == 0) return i;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::vector<absl::string_view> PartsAtBlanks(absl::string_view text) {
+  std::vector<absl::string_view> parts;
+  size_t begin = 0;
+  // Whether expansions that begin may end, so that the whole takes one pass.
+  bool may_end = true;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && !absl::StrContains(" \t\n\r", text[i])) {
+      if (!may_end || !absl::StartsWith(text.substr(i), "${")) continue;
+      const std::optional<size_t> end = EndOfUnknown(text, i);
+      may_end = end.has_value();
+      i = end.value_or(i);
+      continue;
+    }
+    if (i > begin) parts.push_back(text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  return parts;
+}
+
+bool IsOutputOfCommand(absl::string_view word) {
+  return absl::StartsWith(word, "${(") && !absl::StartsWith(word, "${((") &&
+         EndOfUnknown(word, 0) == word.size() - 1;
+}
 
 std::optional<std::string> ChangedText(absl::string_view text, absl::string_view change,
                                        int64_t* steps_left) {

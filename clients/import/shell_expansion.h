@@ -1,5 +1,5 @@
-// Expansions that change the text of a variable, as in `${NAME%.json}`. `ShellVariables`
-// (shell_variables.h) computes them.
+// Expansions that change the text of a variable, as in `${NAME%.json}`, and texts in which some
+// expansion stayed unknown. `ShellVariables` (shell_variables.h) makes both.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_SHELL_EXPANSION_H_
 #define PARPLAN_CLIENTS_IMPORT_SHELL_EXPANSION_H_
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -23,6 +24,14 @@ namespace parplan {
 // product is taken off `steps_left`; nothing is returned if it is above that, or above 2^22.
 std::optional<std::string> ChangedText(absl::string_view text, absl::string_view change,
                                        int64_t* steps_left);
+
+// Splits a value at blanks, but not within an expansion that is not known, such as
+// `${((A + 1))}`. One that does not end is split as all else is.
+std::vector<absl::string_view> PartsAtBlanks(absl::string_view text);
+
+// Returns whether a word is the output of one command, `${(cat args.txt)}`, and nothing else. Sums,
+// `${((A + 1))}`, are none.
+bool IsOutputOfCommand(absl::string_view word);
 
 }  // namespace parplan
 

@@ -20,6 +20,16 @@ bool IsNamedByVariable(const ShellWord& word) {
          (word.pieces[0].is_variable || word.pieces[0].text.empty());
 }
 
+// Returns whether a value has the text of an argument `--name`.
+bool HoldsArguments(const ShellWord& value) {
+  const bool has_text =
+      std::any_of(value.pieces.begin(), value.pieces.end(), [](const ShellPiece& piece) {
+        return !piece.is_variable && absl::StrContains(piece.text, "--");
+      });
+  if (has_text || !value.elements.has_value()) return has_text;
+  return std::any_of(value.elements->begin(), value.elements->end(), HoldsArguments);
+}
+
 // Returns whether a command of the shell sets a variable whose name is the value of another.
 bool SetsNameBehindName(absl::string_view first, const std::vector<ShellWord>& words) {
   if (first != "read" && first != "unset" && first != "let" && first != "printf") return false;
@@ -37,7 +47,10 @@ bool SetsNameBehindName(absl::string_view first, const std::vector<ShellWord>& w
 }  // namespace
 
 absl::Status ShellSetters::Assign(const Assignment& assignment, ShellRun run) {
-  if (run == ShellRun::kNo) return absl::OkStatus();
+  if (run == ShellRun::kNo) {
+    if (HoldsArguments(assignment.value)) variables_.NoteLeftOut(assignment.name);
+    return absl::OkStatus();
+  }
   if (references_.count(assignment.name) > 0) variables_.ForgetAll();
   if (run == ShellRun::kMaybe) {
     variables_.Forget(assignment.name);

@@ -117,6 +117,17 @@ void ShellVariables::Unset(const std::string& name) {
   values_.erase(name);
 }
 
+bool ShellVariables::IsLeftOut(absl::string_view word) const {
+  if (!absl::ConsumePrefix(&word, "$")) return false;
+  if (absl::ConsumePrefix(&word, "{")) {
+    const bool is_array = absl::ConsumeSuffix(&word, "[@]}") || absl::ConsumeSuffix(&word, "[*]}");
+    if (!is_array) return false;
+  }
+  const std::string name(word);
+  return left_out_.count(name) > 0 && values_.count(name) == 0 && forgotten_.count(name) == 0 &&
+         !may_have_others_;
+}
+
 void ShellVariables::Forget(const std::string& name) {
   Keep(name);
   values_[name] = std::nullopt;
@@ -347,8 +358,7 @@ void ShellVariables::Append(const ShellPiece& piece, bool* is_open,
       continue;
     }
     bool splits = !text.empty() && absl::ascii_isspace(text.front());
-    for (const absl::string_view part :
-         absl::StrSplit(text, absl::ByAnyChar(" \t\n\r"), absl::SkipEmpty())) {
+    for (const absl::string_view part : PartsAtBlanks(text)) {
       if (splits) *is_open = false;
       AddText(part, is_open, words);
       splits = true;

@@ -53,6 +53,11 @@ class ShellVariables {
   // Makes the value of a variable unknown until it is set again, for example because only a run of
   // the script decides about it.
   void Forget(const std::string& name);
+  // Says that the script sets the variable to arguments of a program where it is known not to run.
+  void NoteLeftOut(const std::string& name) { left_out_.insert(name); }
+  // Returns whether a word that stayed as text, `$NAME` or `${NAME[@]}`, is such a variable that
+  // the script has set nowhere else, and so has no text.
+  bool IsLeftOut(absl::string_view word) const;
   // Makes a variable one that was never set.
   void Unset(const std::string& name);
   // Makes all variables unknown until they are set again, those that were never set too.
@@ -141,6 +146,8 @@ class ShellVariables {
   std::vector<std::map<std::string, Saved>> scopes_;
   // Names that were forgotten at least once.
   std::set<std::string> forgotten_;
+  // Those of `NoteLeftOut`.
+  std::set<std::string> left_out_;
   // Arrays of which a shell may have made more elements at least once.
   std::set<std::string> uncounted_;
   std::set<std::string> taken_as_empty_;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "clients/import/shell_expansion.h"
 
 namespace parplan {
 namespace {
@@ -178,12 +179,20 @@ absl::Status CheckVariables(const NamedText& file, LaunchCommand* command) {
                               !absl::StrContains(kept.back(), '=');
     if (absl::StartsWith(word, "$")) {
       const bool is_array = absl::EndsWith(word, "[@]}") || absl::EndsWith(word, "[*]}");
-      const bool is_whole = word.find_first_of("/.,:=") == std::string::npos;
+      const bool is_whole =
+          word.find_first_of("/.,:=") == std::string::npos || IsOutputOfCommand(word);
       if (is_array || (is_whole && !follows_name)) {
-        return ImportError(Reason::kSpecInvalid, file.name, "",
-                           absl::StrCat("does not set `", word,
-                                        "` as text, and it may hold arguments; write them in its "
-                                        "place"));
+        // The arguments of the script often decide.
+        const bool has_positions = absl::StrContains(file.text, "$1") ||
+                                   absl::StrContains(file.text, "${1") ||
+                                   absl::StrContains(file.text, "in \"$@\"");
+        return ImportError(
+            Reason::kSpecInvalid, file.name, "",
+            absl::StrCat("does not set `", word,
+                         "` as text, and it may hold arguments; write them in its place",
+                         has_positions ? ", or give the script its own arguments by a line "
+                                         "`set -- ARGUMENTS` at its beginning"
+                                       : ""));
       }
     }
     if (absl::StrContains(word, '$')) {

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 
@@ -13,13 +12,13 @@ bool IsInBrackets(absl::string_view value) {
   return absl::StartsWith(value, "[") && absl::EndsWith(value, "]");
 }
 
-// Returns the items of a list in brackets, without quotation marks.
+// Returns the items of a list in brackets, without quotation marks. Tests of Megatron-LM separate
+// them by blanks alone, inside quotation marks around the whole.
 std::vector<std::string> ItemsInBrackets(absl::string_view list) {
   std::vector<std::string> items;
   list.remove_prefix(1);
   list.remove_suffix(1);
-  for (absl::string_view item : absl::StrSplit(list, ',')) {
-    item = absl::StripAsciiWhitespace(item);
+  for (absl::string_view item : absl::StrSplit(list, absl::ByAnyChar(", \t"), absl::SkipEmpty())) {
     if (item.size() > 1 && (item[0] == '"' || item[0] == '\'') && item.back() == item[0]) {
       item = item.substr(1, item.size() - 2);
     }

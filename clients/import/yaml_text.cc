@@ -98,6 +98,12 @@ class YamlReader {
             (levels_.back().indent == indent && (!is_item || levels_.back().is_item)))) {
       levels_.pop_back();
     }
+    // A value may stand alone on the line behind its key.
+    if (is_below && !is_item && !EndOfKey(text).has_value()) {
+      const absl::Status status = AddScalar(text);
+      levels_.pop_back();
+      return status;
+    }
     while (is_item) {
       if (levels_.empty()) return Fault("is a list, where a key `name:` must be");
       PARPLAN_RETURN_IF_ERROR(

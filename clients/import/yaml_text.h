@@ -21,7 +21,8 @@ struct YamlScalar {
 };
 
 // Reads the part of YAML that settings are written in: maps and lists by indentation, one-line
-// values, plain or quoted, comments, one document that is a map. Returns the scalars in the order
+// values, plain or quoted, behind their key or alone on the line below it, comments, one document
+// that is a map. Returns the scalars in the order
 // of the file, none for an empty one. INVALID_ARGUMENT (SPEC_INVALID) with file and line for
 // everything else: tabs in indentation, items without a value, anchors, aliases, tags, values of
 // several lines, a quotation mark or a backslash inside a quotation, keys that come twice, more

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -20,6 +21,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(LaunchOddScripts, SayWhatDoesNotEnd) {
@@ -50,6 +52,76 @@ TEST(LaunchOddScripts, SayWhatDoesNotEnd) {
   for (const auto& test : cases) {
     EXPECT_EQ(Arguments(test.text, "--a $A"), absl::StrCat("run.sh: ", test.error)) << test.text;
   }
+}
+
+// A run without options has none of them, so that their variables stay empty.
+TEST(LaunchOddScripts, LeaveOutArgumentsOfBranchesThatAreNotTaken) {
+  const std::string options = "if [ $X = none ]; then\n A=\" \\\n --a 2\"\n B+=(--b)\nfi";
+  EXPECT_EQ(Arguments(options + "\nX=none", "--c $A \"${B[@]}\" 1"), "--c|1");
+  EXPECT_EQ(Arguments("X=none\n" + options, "$A ${B[@]}"), "--a|2|--b");
+  ASSERT_OK_AND_ASSIGN(const LaunchCommand command,
+                       ReadScript("if false; then A='--a'; fi\n"
+                                  "CMD=\"python train.py --size 1 $A\"\neval $CMD"));
+  EXPECT_THAT(command.arguments, ElementsAre("--size", "1"));
+  EXPECT_THAT(command.notes, ElementsAre(HasSubstr("does not take count as empty: $A.")));
+  // These are set elsewhere, or hold no arguments.
+  for (const char* const before :
+       {"A=1\nif ls; then A=2; fi\nif false; then A=--a; fi",
+        "if ls; then A=--b; fi\n[ a = b ] && A=--a", "if false; then A=--a; fi\nread A",
+        "if false; then A=--a; fi\neval \"$N=2\"", "if false; then A=4; fi",
+        "if ls; then A=--a; fi"}) {
+    EXPECT_THAT(Arguments(before, "$A"), HasSubstr("does not set `$A`")) << before;
+  }
+}
+
+TEST(LaunchOddScripts, TakeTwoLaunchersOfOneProgramAsOne) {
+  const std::string program = "train.py --size 1 --b 2";
+  ASSERT_OK_AND_ASSIGN(
+      LaunchCommand command,
+      ReadScript(absl::StrCat("if ls; then\n nsys profile torchrun --nproc_per_node 8 ", program,
+                              "\nelse\n torchrun --nproc_per_node 8 ", program, "\nfi")));
+  EXPECT_THAT(command.arguments, ElementsAre("--size", "1", "--b", "2"));
+  EXPECT_EQ(command.device_count, 8);
+  ASSERT_OK_AND_ASSIGN(
+      command, ReadScript(absl::StrCat("if ls; then\n torchrun --nproc_per_node 8 ", program,
+                                       "\nelse\n srun python ", program, "\nfi")));
+  EXPECT_EQ(command.device_count, std::nullopt);
+  EXPECT_THAT(ReadScript(absl::StrCat("python ", program, "\npython ", program, " --c")).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("starts 2 Python programs")));
+}
+
+TEST(LaunchOddScripts, DoNotSplitWhatIsNotKnown) {
+  EXPECT_EQ(Arguments("A=$(( B * C ))\nD=\"--d $A --e\"", "--a $A $D"),
+            "--a|${(( B * C ))}|--d|${(( B * C ))}|--e");
+  EXPECT_EQ(Arguments("A=\"$(date +%s) x\"", "--a $A"), "--a|${(date +%s)}|x");
+  // Text in single quotation marks, which begins as such an expansion and does not end.
+  EXPECT_EQ(Arguments("A='${( x y'", "--a $A"), "--a|${(|x|y");
+  EXPECT_EQ(Arguments("", "--a 1 $((B / 2))"), "--a|1|${((B / 2))}");
+  for (const char* const words : {"--a 1 $(cat a.txt)", "$(cat a.txt)"}) {
+    EXPECT_THAT(Arguments("", words), HasSubstr("does not set `${(cat a.txt)}`")) << words;
+  }
+  EXPECT_THAT(Arguments("A=\"$(cat a.txt)\"", "$A"), HasSubstr("does not set `${(cat a.txt)}`"));
+}
+
+TEST(LaunchOddScripts, SayHowArgumentsOfTheScriptAreGiven) {
+  EXPECT_THAT(Arguments("if [ $1 = a ]; then A=--a; elif ls; then A=--b; fi", "$A"),
+              HasSubstr("by a line `set -- ARGUMENTS` at its beginning"));
+  EXPECT_THAT(Arguments("", "$A"), Not(HasSubstr("set --")));
+}
+
+// For example over the arguments of a script that is given none.
+TEST(LaunchOddScripts, LeaveOutLoopsOverNoValues) {
+  const std::string loop = "for A in \"$@\"; do\n K=$(echo $A)\n export \"$K\"=1\n B=2\ndone";
+  EXPECT_EQ(Arguments("B=1\n" + loop, "--b $B"), "--b|$B");
+  EXPECT_EQ(Arguments("B=1\nset --\n" + loop, "--b $B"), "--b|1");
+  EXPECT_EQ(Arguments("set -- x\nB=1\n" + loop, "--b $B --c $C"), "--b|2|--c|$C");
+  EXPECT_EQ(Arguments("B=1\nN=\nfor A in $N; do B=2; done", "--b $B"), "--b|1");
+}
+
+// There is no command `[1`.
+TEST(LaunchOddScripts, FailATestWithoutItsBlank) {
+  EXPECT_EQ(Arguments("A=1\nB=2\nif [$A = 1 ]; then B=3; fi", "$B"), "2");
+  EXPECT_EQ(Arguments("A=1\nB=2\nif ! [$A = 1 ]; then B=3; fi", "$B"), "3");
 }
 
 // Words that look like signs of groups where a shell takes them as words.

@@ -41,6 +41,8 @@ TEST(FindMegatronWholeGraphs, KnowsWhichGraphsLeaveNothingToTheHost) {
   EXPECT_EQ(find("--cuda-graph-impl transformer_engine --cuda-graph-scope attn moe_router"), "");
   EXPECT_EQ(find("--external-cuda-graph"), "external-cuda-graph");
   EXPECT_EQ(find("--external-cuda-graph --cuda-graph-scope attn"), "");
+  EXPECT_EQ(find("--enable-cuda-graph"), "enable-cuda-graph");
+  EXPECT_EQ(find("--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router"), "");
 }
 
 TEST(NotesOnMegatronLaunches, NameWhatThePredictionPricesAllTheSame) {
@@ -59,6 +61,9 @@ TEST(NotesOnMegatronLaunches, NameWhatThePredictionPricesAllTheSame) {
   EXPECT_THAT(notes("--external-cuda-graph --cuda-graph-scope attn"),
               ElementsAre("Read, and not part of the prediction: --external-cuda-graph, "
                           "--cuda-graph-scope."));
+  EXPECT_THAT(notes("--cuda-graph-impl local --cuda-graph-modules attn"),
+              ElementsAre("Read, and not part of the prediction: --cuda-graph-impl, "
+                          "--cuda-graph-modules."));
   EXPECT_THAT(notes(padded + " --cuda-graph-impl local", false),
               ElementsAre("Read, and not part of the prediction: "
                           "--moe-pad-expert-input-to-capacity, --cuda-graph-impl."));

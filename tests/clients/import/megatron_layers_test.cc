@@ -47,6 +47,17 @@ TEST(ReadMegatronSizes, HasTheDefaultsOfTheProgram) {
   EXPECT_EQ(latent.dense.head_size, 192);
 }
 
+// core_transformer_config_from_args and validate_args of megatron/training/arguments.py: both are
+// gated, and --swiglu alone has another width by default.
+TEST(ReadMegatronSizes, TakesTheGatedKindsApart) {
+  ASSERT_OK_AND_ASSIGN(const MegatronSizes swiglu, Read("--swiglu"));
+  EXPECT_EQ(swiglu.dense.feed_forward_kind, v1::FEED_FORWARD_KIND_SWIGLU);
+  EXPECT_EQ(swiglu.dense.feed_forward_size, 1344);
+  ASSERT_OK_AND_ASSIGN(const MegatronSizes geglu, Read("--quick-geglu"));
+  EXPECT_EQ(geglu.dense.feed_forward_kind, v1::FEED_FORWARD_KIND_SWIGLU);
+  EXPECT_EQ(geglu.dense.feed_forward_size, 2048);
+}
+
 // A window of `left` tokens before a token, and itself.
 TEST(ReadMegatronSizes, CountsTheTokensOfWindows) {
   for (const char* const text : {"--window-size 15,0", "--window-size=(15,0)",
@@ -86,6 +97,7 @@ TEST(ReadMegatronSizes, RefusesContradictionsByArgument) {
   for (const char* const size : {"15", "15,0,0", "x,0", "-2,0", "99999999,0", ""}) {
     refuse(absl::StrCat("--window-size='", size, "'"), "--window-size: must be two whole numbers");
   }
+  refuse("--swiglu --quick-geglu", "--quick-geglu: contradicts --swiglu");
   refuse("--window-size 15,2", "attention of decoders reads no tokens ahead");
   const std::string window = "--window-size 15,0 --window-attn-skip-freq=";
   for (const char* const layers : {"0", "-1", "[1]*7", "[1]*9", "[2]*8", "x"}) {

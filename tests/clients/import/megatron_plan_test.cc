@@ -54,6 +54,18 @@ TEST(ImportMegatronPlan, ReadsALaunchScript) {
   EXPECT_THAT(import.notes, ElementsAre(HasSubstr("--data-path, --lr, --tokenizer-model")));
 }
 
+// As `argparse` does, which reads the program's arguments.
+TEST(ImportMegatronPlan, TakesTheLastOfSeveralValues) {
+  ASSERT_OK_AND_ASSIGN(const MegatronPlanImport once, ReadEight("--tensor-model-parallel-size 4"));
+  ASSERT_OK_AND_ASSIGN(const MegatronPlanImport last,
+                       ReadEight("--tensor-model-parallel-size 2 --bf16 "
+                                 "--tensor-model-parallel-size 4"));
+  EXPECT_EQ(last.plan, once.plan);
+  EXPECT_THAT(once.notes, Not(Contains(HasSubstr("several times"))));
+  EXPECT_THAT(last.notes, ElementsAre("Given several times, of which the last counts, as in the "
+                                      "program: --tensor-model-parallel-size."));
+}
+
 TEST(ImportMegatronPlan, ReadsGroupsOfMicroBatches) {
   const std::string group = "--microbatch-group-size-per-virtual-pipeline-stage ";
   const auto size_of = [](const std::string& arguments) -> int64_t {
@@ -255,7 +267,8 @@ TEST(ImportMegatronPlan, RefusesBadInputByArgument) {
   refuse("--tensor-model-parallel-size 2.0", "must be a whole number from 1");
   refuse("--tensor-model-parallel-size 99999999999999999999", "must be a whole number from 1");
   refuse("--sequence-parallel true", "--sequence-parallel: takes no value, and has `true`");
-  refuse("--bf16", "--bf16: is given twice");
+  refuse("--sequence-parallel $MORE", "and has `$MORE`, which the file does not set");
+  refuse("--tensor-model-parallel-size 2 --tensor-model-parallel-size x", "and is `x`");
   // Degrees.
   refuse("--tensor-model-parallel-size 3", "which does not divide 16 devices");
   refuse(
@@ -327,6 +340,8 @@ TEST(ImportMegatronPlan, RefusesBadInputByArgument) {
   refuse(modules + "mlp mla_up_proj", "needs --multi-latent-attention");
   refuse("--recompute-modules core_attn", "needs --recompute-granularity selective");
   refuse("--recompute-activations --recompute-granularity full", "contradicts");
+  refuse("--moe-layer-recompute --recompute-granularity full",
+         "--moe-layer-recompute: contradicts --recompute-granularity");
 }
 
 TEST(ImportMegatronPlan, RefusesAnotherModel) {

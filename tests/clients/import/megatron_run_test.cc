@@ -28,6 +28,7 @@ namespace parplan {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -109,6 +110,36 @@ TEST(ImportMegatronRun, ReadsDeepSeekAsItsConfigDoes) {
     if (of_config.expert_count > 0) of_config.parameter_count -= 256;
     EXPECT_EQ(model.layer(layer), of_config) << layer;
   }
+}
+
+// The older argument adds the experts to the modules, of which attention is the default.
+TEST(ImportMegatronRun, RecomputesExpertsAsTheModuleDoes) {
+  const std::string experts = absl::StrCat(kLlama, "--num-experts 8 ");
+  const std::string selective = "--recompute-granularity selective --recompute-modules ";
+  ASSERT_OK_AND_ASSIGN(const MegatronRunImport modules,
+                       ReadRun(absl::StrCat(experts, selective, "core_attn moe")));
+  for (const char* const older : {"--moe-layer-recompute",
+                                  "--recompute-activations "
+                                  "--moe-layer-recompute"}) {
+    ASSERT_OK_AND_ASSIGN(const MegatronRunImport run, ReadRun(absl::StrCat(experts, older)));
+    EXPECT_EQ(run.plan, modules.plan) << older;
+  }
+}
+
+// pretrain_gpt.py has this tokenizer without --tokenizer-type.
+TEST(ImportMegatronRun, TakesTheVocabularyOfTheTokenizerThatReadsMerges) {
+  const std::string shape =
+      "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 "
+      "--micro-batch-size 1 ";
+  for (const char* const tokenizer :
+       {"--merge-file $5 --vocab-file v.json", "--tokenizer-type GPT2BPETokenizer"}) {
+    ASSERT_OK_AND_ASSIGN(const MegatronRunImport run, ReadRun(absl::StrCat(shape, tokenizer)));
+    EXPECT_EQ(run.model.layer_definitions(0).vocabulary_size(), 50257) << tokenizer;
+    EXPECT_THAT(run.notes, Contains(HasSubstr("is that of GPT2BPETokenizer")));
+  }
+  EXPECT_THAT(
+      ReadRun(absl::StrCat(shape, "--merge-file m --tokenizer-type HuggingFaceTokenizer")).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("vocabulary_size")));
 }
 
 // Exported arguments describe the model but for norms, positions and biases.
@@ -366,6 +397,8 @@ TEST(ImportMegatronRun, RefusesBadInput) {
          "--num-layers-at-end-in-bf16: must be a whole number from 0 to the 32 layers");
   refuse(llama + "--use-tp-pp-dp-mapping", "orders ranks tp-pp-dp");
   refuse(llama + "--frobnicate --brew 2", "--brew, --frobnicate; leave them out");
+  refuse(llama + "--fp32-residual-connection", "keeps what layers hand on in 32 bits");
+  refuse(llama + "--deepspeed --zero-stage 1", "--deepspeed: is of Megatron-DeepSpeed");
   refuse(llama + "--fp16", "--fp16: contradicts --bf16");
   refuse(llama + "--optimizer muon", "must be adam or sgd, and is `muon`");
   refuse(llama + "--tensor-model-parallel-size 3", "does not divide 8 devices");
@@ -397,7 +430,7 @@ TEST(ImportMegatronRun, RefusesBadInput) {
   // Scripts.
   refuse("torchrun pretrain_bert.py --micro-batch-size 1", "trains another model", 8, "run.sh");
   refuse(absl::StrCat("torchrun pretrain_gpt.py ", kLlama, "--tensor-model-parallel-size $TP"),
-         "--tensor-model-parallel-size: must be a whole number", 8, "run.sh");
+         "from 1 to 16777216, and is `$TP`, which the file does not set", 8, "run.sh");
   refuse(absl::StrCat("torchrun pretrain_gpt.py ", kLlama,
                       "--pipeline-model-parallel-layout $LAYOUT --pipeline-model-parallel-size 2"),
          "is `$LAYOUT`, which the file does not set", 8, "run.sh");

@@ -32,6 +32,8 @@ TEST(ReadMegatronYaml, TakesListsOfATestApart) {
     EXPECT_THAT(words_of(absl::StrCat(sizes, ":", list)), ElementsAre(sizes, "2", "4")) << list;
   }
   EXPECT_THAT(words_of(sizes + ": 2 4"), ElementsAre(sizes, "2 4"));
+  EXPECT_THAT(words_of("--recompute-modules: \"[layernorm moe_act]\""),
+              ElementsAre("--recompute-modules", "layernorm", "moe_act"));
   EXPECT_THAT(words_of("--cp-comm-type: [p2p, p2p]"), ElementsAre("--cp-comm-type", "p2p", "p2p"));
   EXPECT_THAT(words_of("--recompute-modules: [mlp]"), ElementsAre("--recompute-modules", "mlp"));
   EXPECT_THAT(words_of("--cuda-graph-scope: [attn, moe_router]"),

@@ -50,12 +50,19 @@ deeper:
     - "y"
 flow: [1, 2]
 last: {}
+below:
+  # A comment.
+  true
+nested:
+  key:
+    'a b'
+  next: 1
 )"),
-              IsOkAndHolds(ElementsAre("ENV.A=1", "ENV.B C=x # y", "ARGS.--size=12",
-                                       "ARGS.--pattern=([0]*3+[1]*58)", "ARGS.--flag=true",
-                                       "ARGS.--url=http://a:80/#b", "empty=", "list.[0]=a",
-                                       "list.[1].b=1", "list.[1].c=2", "list.[2].[0]=d",
-                                       "deeper.[0]=x", "deeper.[1]=y", "flow=[1, 2]", "last={}")));
+              IsOkAndHolds(ElementsAre(
+                  "ENV.A=1", "ENV.B C=x # y", "ARGS.--size=12", "ARGS.--pattern=([0]*3+[1]*58)",
+                  "ARGS.--flag=true", "ARGS.--url=http://a:80/#b", "empty=", "list.[0]=a",
+                  "list.[1].b=1", "list.[1].c=2", "list.[2].[0]=d", "deeper.[0]=x", "deeper.[1]=y",
+                  "flow=[1, 2]", "last={}", "below=true", "nested.key=a b", "nested.next=1")));
   EXPECT_THAT(Scalars(""), IsOkAndHolds(ElementsAre()));
 }
 
@@ -67,6 +74,8 @@ TEST(ReadYamlScalars, RefusesByLine) {
   };
   refuse("a: 1\n\tb: 2", "c.yaml: line 2: is indented by tabs");
   refuse("a: 1\nfoo\n", "line 2: is neither");
+  refuse("a:\n  one\n  two\n", "line 3: is neither");
+  refuse("a:\n  &x\n", "line 2: is an anchor");
   refuse("a: 1\n  b: 2", "line 2: is indented unlike");
   refuse("a:\n  b: 1\n c: 2", "line 3: is indented unlike");
   refuse("a: 1\nb: 2\na: 3", "line 3: gives `a` twice");
