@@ -74,17 +74,39 @@ def subjects_of(files):
     return subjects
 
 
+BILL = ".spdx.json"
+
+
 def materials_of(files):
-    """Packages of the distribution that the bills of materials among files name."""
-    found = set()
+    """Packages of the distribution that the bills of materials among files name. Refuses a package
+    or an image without its bill, and a bill of another package."""
+    found, digests = set(), {}
     for path in files:
-        if path.name.endswith(".spdx.json"):
-            for package in json.loads(path.read_text(encoding="utf-8"))["packages"]:
+        if not path.name.endswith(BILL):
+            continue
+        try:
+            packages = json.loads(path.read_text(encoding="utf-8"))["packages"]
+            for package in packages:
                 found |= {one["referenceLocator"] for one in package["externalRefs"]
-                          if one["referenceLocator"].startswith("pkg:deb/")
-                          and not one["referenceLocator"].startswith("pkg:deb/parplan/")
-                          and "@" in one["referenceLocator"]}
+                          if re.match(r"pkg:deb/(?!parplan/)[^@]+@", one["referenceLocator"])}
+            digests[path.name.removesuffix(BILL)] = {
+                one["checksumValue"] for package in packages
+                for one in package.get("checksums", ())}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Refused(f"{path.name} is no bill of materials: {error!r}") from error
+    for path in files:
+        if path.suffix in (".deb", ".tar") and path.stem not in digests:
+            raise Refused(f"{path.name} has no bill of materials: {path.stem}{BILL}")
+        if path.suffix == ".deb" and file_digest(path) not in digests[path.stem]:
+            raise Refused(f"{path.stem}{BILL} is of another {path.name}")
     return sorted(found)
+
+
+def command_of(files):
+    """How the files are made (docs/releases.md)."""
+    commands = {".deb": "./parplan-dev package", ".tar": "deploy/images/build.sh --archive"}
+    return " && ".join(command for suffix, command in commands.items()
+                       if any(path.suffix == suffix for path in files)) or "unknown"
 
 
 def statement(subjects, *, builder, source, commit, command, materials, now, life,
