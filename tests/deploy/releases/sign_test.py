@@ -60,6 +60,16 @@ def write_image(path, program=b"program", break_it=None):
     return entry["digest"].removeprefix("sha256:")
 
 
+def layer_with(text):
+    """A layer that holds a bill of materials."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as layer:
+        info = tarfile.TarInfo("usr/share/doc/parplan/sbom.spdx.json")
+        info.size = len(text)
+        layer.addfile(info, io.BytesIO(text))
+    return file.getvalue()
+
+
 def flip(path, bit):
     data = bytearray(path.read_bytes())
     data[bit // 8] ^= 1 << bit % 8
@@ -434,6 +444,12 @@ class Refused(Case):
             bill.write_text(text)
             self.refused(words, self.run_program("sign", self.folder, *good))
             bill.write_text(old)
+        image = self.folder / "parplan-server.tar"
+        write_image(image, layer_with(b'{"packages": [{}]}'))
+        self.refused("is not the one in the image", self.run_program("sign", self.folder, *good))
+        write_image(image, layer_with(b'{"packages": []}'))
+        self.sign()
+        self.statement.unlink()
         for name in (bill.name, "parplan-server.spdx.json"):
             (self.folder / name).rename(self.folder.parent / name)
             self.refused("has no bill of materials", self.run_program("sign", self.folder, *good))
