@@ -2,6 +2,7 @@
 are, what they were built from, by whom and how, and until when that may be relied on."""
 import datetime
 import hashlib
+import io
 import json
 import re
 import tarfile
@@ -35,9 +36,18 @@ def file_digest(path):
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def image_digest(path):
-    """The digest by which a registry knows the image of an OCI archive. Looks whether the archive
-    has the manifest of this digest, and all that the manifest names."""
+def bill_in(layer):
+    """The bill of materials in a layer of an image, or None."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(layer)) as files:
+            return files.extractfile(BILL_IN_IMAGE).read()
+    except (tarfile.TarError, KeyError, EOFError):
+        return None
+
+
+def open_image(path):
+    """The digest by which a registry knows the image of an OCI archive, and its layers. Looks whether
+    the archive has the manifest of this digest, and all that the manifest names."""
     try:
         with tarfile.open(path, "r:") as archive:
             def read(name):
@@ -54,9 +64,8 @@ def image_digest(path):
 
             (entry,) = json.loads(read("index.json"))["manifests"]
             manifest = json.loads(blob(entry))
-            for one in (manifest["config"], *manifest["layers"]):
-                blob(one)
-            return entry["digest"].removeprefix("sha256:")
+            blob(manifest["config"])
+            return entry["digest"].removeprefix("sha256:"), list(map(blob, manifest["layers"]))
     except (tarfile.TarError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise Refused(f"{path.name} is no archive of one OCI image: {error}") from error
 
@@ -70,21 +79,49 @@ def subjects_of(files):
             raise Refused(f"`{path.name}` is no name for a file of a release")
         subjects[path.name] = file_digest(path)
         if path.suffix == ".tar":
-            subjects[f"{path.stem}@oci"] = image_digest(path)
+            subjects[f"{path.stem}@oci"], _ = open_image(path)
     return subjects
 
 
+BILL = ".spdx.json"
+BILL_IN_IMAGE = "usr/share/doc/parplan/sbom.spdx.json"
+
+
 def materials_of(files):
-    """Packages of the distribution that the bills of materials among files name."""
-    found = set()
+    """Packages of the distribution that the bills of materials among files name. Refuses a package
+    or an image without its bill, and a bill of another package."""
+    found, digests = set(), {}
     for path in files:
-        if path.name.endswith(".spdx.json"):
-            for package in json.loads(path.read_text(encoding="utf-8"))["packages"]:
+        if not path.name.endswith(BILL):
+            continue
+        try:
+            packages = json.loads(path.read_text(encoding="utf-8"))["packages"]
+            for package in packages:
                 found |= {one["referenceLocator"] for one in package["externalRefs"]
-                          if one["referenceLocator"].startswith("pkg:deb/")
-                          and not one["referenceLocator"].startswith("pkg:deb/parplan/")
-                          and "@" in one["referenceLocator"]}
+                          if re.match(r"pkg:deb/(?!parplan/)[^@]+@", one["referenceLocator"])}
+            digests[path.name.removesuffix(BILL)] = {
+                one["checksumValue"] for package in packages
+                for one in package.get("checksums", ())}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Refused(f"{path.name} is no bill of materials: {error!r}") from error
+    for path in files:
+        if path.suffix in (".deb", ".tar") and path.stem not in digests:
+            raise Refused(f"{path.name} has no bill of materials: {path.stem}{BILL}")
+        if path.suffix == ".deb" and file_digest(path) not in digests[path.stem]:
+            raise Refused(f"{path.stem}{BILL} is of another {path.name}")
+        if path.suffix == ".tar":
+            beside = path.with_name(f"{path.stem}{BILL}").read_bytes()
+            bills = set(map(bill_in, open_image(path)[1])) - {None}
+            if bills and bills != {beside}:
+                raise Refused(f"{path.stem}{BILL} is not the one in the image")
     return sorted(found)
+
+
+def command_of(files):
+    """How the files are made (docs/releases.md)."""
+    commands = {".deb": "./parplan-dev package", ".tar": "deploy/images/build.sh --archive"}
+    return " && ".join(command for suffix, command in commands.items()
+                       if any(path.suffix == suffix for path in files)) or "unknown"
 
 
 def statement(subjects, *, builder, source, commit, command, materials, now, life,

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Signs the files of a release with an operator's Ed25519 key, and verifies them.
 
-    release.py sign FOLDER --key KEY.pem --builder URI [--commit ID] [--days N]
+    release.py sign FOLDER --key KEY.pem --builder URI --source URI [--commit ID] [--days N]
         writes FOLDER/SHA256SUMS and FOLDER/provenance.dsse.json about all other files in FOLDER
     release.py verify FOLDER --key PUBLIC.pem [--builder URI] [--commit ID]
         succeeds if FOLDER holds exactly the files that were signed
@@ -84,8 +84,8 @@ def sign(flags):
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     value = provenance.statement(
         subjects, builder=flags.builder, source=flags.source,
-        commit=flags.commit or commit_of(source), command=flags.command_line,
-        materials=provenance.materials_of(files), now=now(),
+        commit=flags.commit or commit_of(source),
+        command=flags.command_line or provenance.command_of(files), materials=provenance.materials_of(files), now=now(),
         life=datetime.timedelta(days=flags.days), source_date_epoch=epoch)
     text = dsse.seal(value, flags.key)
     write(flags.folder / SUMS, sums(subjects))
@@ -154,12 +154,12 @@ def main():
     one.add_argument("--key", type=pathlib.Path, required=True, help="private key (PEM)")
     one.add_argument("--builder", required=True, help="URI of who built, such as "
                      "https://builds.example.org/parplan")
-    one.add_argument("--source", default="git+https://parplan.example.org/parplan.git",
-                     help="URI of the repository")
+    one.add_argument("--source", required=True, help="URI of the repository, such as "
+                     "git+https://git.example.org/parplan.git")
     one.add_argument("--commit", help="the commit that was built; by default the one of this "
                      "checkout, which must have no changes")
-    one.add_argument("--command-line", default="./parplan-dev package && "
-                     "deploy/images/build.sh --archive", help="how it was built")
+    one.add_argument("--command-line", help="how it was built, if not by ./parplan-dev package and "
+                     "deploy/images/build.sh --archive")
     one.add_argument("--days", type=int, default=366, help="how long the statement holds (366)")
     one = commands.add_parser("verify", help="verify all files of a folder")
     one.set_defaults(run=verify)

@@ -18,6 +18,7 @@ import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integration"))
 import parplan_process as parplan
+import rules
 
 FLAGS = argparse.Namespace()
 DEVICES_PER_NODE = 8
@@ -147,6 +148,27 @@ class Schedulers(unittest.TestCase):
         self.assertEqual(gpus * self.nodes, self.option["device_count"])
         self.assertEqual(gpus % self.option["same_node_device_count"], 0)
         self.check_sidecar(pod["initContainers"][0]["args"], index="0")
+
+    def test_images_are_named_by_digests_and_pods_may_call_the_server(self):
+        def pods(value):
+            if isinstance(value, dict):
+                if "initContainers" in value.get("spec", {}):
+                    yield value
+                value = list(value.values())
+            for part in value if isinstance(value, list) else ():
+                yield from pods(part)
+
+        count = 0
+        for path in self.folder.glob("*.yaml"):
+            for image in re.findall(r"image: (\S+)", path.read_text()):
+                self.assertTrue(rules.is_by_digest(image), f"{path.name}: {image}")
+                count += 1
+            for template in pods(self.load(path.name)):
+                self.assertEqual(template["metadata"]["labels"]["parplan.io/client"], "true",
+                                 path.name)
+                count += 1
+        self.assertGreater(count, 15)
+        self.assertFalse(rules.is_by_digest("registry.example.org/parplan/parplan-sidecar:0.1.0"))
 
     def test_every_example_is_looked_at(self):
         self.assertEqual(sorted(path.name for path in self.folder.iterdir() if path.is_file()),

@@ -23,6 +23,7 @@ from unittest import mock
 FLAGS = argparse.Namespace()
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 BUILDER = "https://builds.example.org/parplan"
+SAID = ("--builder", BUILDER, "--source", "git+https://git.example.org/parplan.git", "--commit", COMMIT)
 
 
 def openssl(*arguments):
@@ -59,6 +60,16 @@ def write_image(path, program=b"program", break_it=None):
     return entry["digest"].removeprefix("sha256:")
 
 
+def layer_with(text):
+    """A layer that holds a bill of materials."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as layer:
+        info = tarfile.TarInfo("usr/share/doc/parplan/sbom.spdx.json")
+        info.size = len(text)
+        layer.addfile(info, io.BytesIO(text))
+    return file.getvalue()
+
+
 def flip(path, bit):
     data = bytearray(path.read_bytes())
     data[bit // 8] ^= 1 << bit % 8
@@ -92,9 +103,11 @@ class Case(unittest.TestCase):
         self.folder.mkdir()
         (self.folder / "parplan-server_0.1.0-1_amd64.deb").write_bytes(bytes(range(256)))
         (self.folder / "parplan-server_0.1.0-1_amd64.spdx.json").write_text(json.dumps({
-            "packages": [{"externalRefs": [{"referenceLocator": purl}]} for purl in (
-                "pkg:deb/debian/libssl3@3.0.19-1?arch=amd64", "pkg:deb/debian/systemd",
-                "pkg:deb/parplan/parplan-server@0.1.0-1")]}))
+            "packages": [{"externalRefs": [{"referenceLocator": purl}], "checksums": [
+                {"checksumValue": hashlib.sha256(bytes(range(256))).hexdigest()}]} for purl in (
+                    "pkg:deb/debian/libssl3@3.0.19-1?arch=amd64", "pkg:deb/debian/systemd",
+                    "pkg:deb/parplan/parplan-server@0.1.0-1")]}))
+        (self.folder / "parplan-server.spdx.json").write_text('{"packages": []}')
         self.digest = write_image(self.folder / "parplan-server.tar")
         self.statement = self.folder / "provenance.dsse.json"
 
@@ -107,8 +120,7 @@ class Case(unittest.TestCase):
         return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
     def sign(self, *more):
-        done = self.run_program("sign", self.folder, "--key", self.key, "--builder", BUILDER,
-                                "--commit", COMMIT, *more)
+        done = self.run_program("sign", self.folder, "--key", self.key, *SAID, *more)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
@@ -137,8 +149,7 @@ class Signed(Case):
             return subprocess.run([FLAGS.source / "deploy/releases/release.py", *arguments],
                                   capture_output=True, text=True, check=False, timeout=60).returncode
 
-        self.assertEqual(run("sign", self.folder, "--key", self.key, "--builder", BUILDER,
-                             "--commit", COMMIT), 0)
+        self.assertEqual(run("sign", self.folder, "--key", self.key, *SAID), 0)
         verify = ("verify", self.folder, "--key", self.public)
         self.assertEqual(run(*verify), 0)
         (self.folder / "more").write_text("more")
@@ -150,7 +161,7 @@ class Signed(Case):
         self.assertIn(f"parplan-server@sha256:{self.digest}", told)
         done = self.verify("--builder", BUILDER, "--commit", COMMIT)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("3 files", done.stdout)
+        self.assertIn("4 files", done.stdout)
         # Again, over what was signed before.
         self.sign()
         self.assertEqual(self.verify().returncode, 0)
@@ -169,7 +180,8 @@ class Signed(Case):
             "parplan-server@oci": self.digest})
         build, details = (value["predicate"][name] for name in ("buildDefinition", "runDetails"))
         self.assertEqual(details["builder"], {"id": BUILDER})
-        self.assertIn("./parplan-dev package", build["externalParameters"]["command"])
+        self.assertEqual(build["externalParameters"]["command"],
+                         "./parplan-dev package && deploy/images/build.sh --archive")
         origin, *materials = build["resolvedDependencies"]
         self.assertEqual(origin["digest"], {"gitCommit": COMMIT})
         # Packages of which the version is not known, and our own, are no materials.
@@ -182,7 +194,7 @@ class Signed(Case):
         self.sign()
         done = subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=self.folder,
                               capture_output=True, text=True, check=False)
-        self.assertEqual((done.returncode, done.stdout.count(": OK")), (0, 3))
+        self.assertEqual((done.returncode, done.stdout.count(": OK")), (0, 4))
 
     def test_images_are_verified_by_their_digests(self):
         self.sign()
@@ -216,7 +228,7 @@ class Signed(Case):
 
         done = run()
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout.count(": OK"), 3)
+        self.assertEqual(done.stdout.count(": OK"), 4)
         flip(self.folder / "parplan-server.tar", 1000)
         self.assertNotEqual(run().returncode, 0)
         flip(self.folder / "parplan-server.tar", 1000)
@@ -230,8 +242,7 @@ class Signed(Case):
         subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=place, check=True,
                        capture_output=True)
         self.assertEqual((place / "release.key.pem").stat().st_mode & 0o077, 0)
-        done = self.run_program("sign", self.folder, "--key", place / "release.key.pem",
-                                "--builder", BUILDER, "--commit", COMMIT)
+        done = self.run_program("sign", self.folder, "--key", place / "release.key.pem", *SAID)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.verify(key=place / "release.pub.pem").returncode, 0)
 
@@ -301,7 +312,7 @@ class Refused(Case):
 
     def test_two_files_that_changed_places(self):
         self.sign()
-        one, two = (self.folder / name for name in ("parplan-server_0.1.0-1_amd64.deb",
+        one, two = (self.folder / name for name in ("parplan-server.spdx.json",
                                                     "parplan-server_0.1.0-1_amd64.spdx.json"))
         data = one.read_bytes()
         one.write_bytes(two.read_bytes())
@@ -406,13 +417,13 @@ class Refused(Case):
                          lambda files: files.update({"index.json": b'{"manifests": []}'})):
             write_image(path, break_it=break_it)
             self.refused("no archive of one OCI image", self.run_program(
-                "sign", self.folder, "--key", self.key, "--builder", BUILDER, "--commit", COMMIT))
+                "sign", self.folder, "--key", self.key, *SAID))
         path.write_bytes(b"no tar")
         self.refused("no archive of one OCI image", self.run_program(
-            "sign", self.folder, "--key", self.key, "--builder", BUILDER, "--commit", COMMIT))
+            "sign", self.folder, "--key", self.key, *SAID))
 
     def test_what_cannot_be_signed(self):
-        good = ["--key", self.key, "--builder", BUILDER, "--commit", COMMIT]
+        good = ["--key", self.key, *SAID]
         for words, more in (("full id of a commit", ["--commit", "main"]),
                             ("builder must be a URI", ["--builder", "me"]),
                             ("holds for 1 to", ["--days", "0"]),
@@ -425,6 +436,24 @@ class Refused(Case):
             "sign", self.folder, *good, "--key", self.folder / "key.pem"))
         (self.folder / "key.pem").unlink()
         self.assertFalse(self.statement.exists())
+        bill = self.folder / "parplan-server_0.1.0-1_amd64.spdx.json"
+        for words, text in (("is of another", bill.read_text().replace('"checksumValue": "',
+                                                                       '"checksumValue": "0')),
+                            ("is no bill of materials", "[]"), ("is no bill of materials", "{")):
+            old = bill.read_text()
+            bill.write_text(text)
+            self.refused(words, self.run_program("sign", self.folder, *good))
+            bill.write_text(old)
+        image = self.folder / "parplan-server.tar"
+        write_image(image, layer_with(b'{"packages": [{}]}'))
+        self.refused("is not the one in the image", self.run_program("sign", self.folder, *good))
+        write_image(image, layer_with(b'{"packages": []}'))
+        self.sign()
+        self.statement.unlink()
+        for name in (bill.name, "parplan-server.spdx.json"):
+            (self.folder / name).rename(self.folder.parent / name)
+            self.refused("has no bill of materials", self.run_program("sign", self.folder, *good))
+            (self.folder.parent / name).rename(self.folder / name)
         (self.folder / "a name").write_text("x")
         self.refused("is no name", self.run_program("sign", self.folder, *good))
         empty = self.folder.parent / "empty"
