@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/service/log/event_log.h"
 #include "base/status_macros.h"
-#include "base/system/posix_file.h"
+#include "base/system/output_file.h"
 #include "base/system/steady_clock.h"
 #include "executor/apply/plan_applier.h"
 #include "executor/apply/window_gather.h"
@@ -212,7 +212,7 @@ void LeaveInOrder(JobFabric& fabric, const RankEnvironment& self) {
 
 // Writes the results completely or not at all.
 absl::Status WriteResults(const std::string& path, const std::string& text) {
-  const absl::Status written = AtomicWrite(path, text, {.staged_suffix = ".part"});
+  const absl::Status written = WriteOutputFile(path, text, {.staged_suffix = ".part"});
   return written.ok() ? written : absl::InternalError(absl::StrCat("results: ", written.message()));
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/output_file.h"
 #include "base/system/posix_file.h"
 #include "base/system/steady_clock.h"
 #include "profiler-agent/measure/torch_job.h"
@@ -26,7 +27,7 @@ absl::Status WriteOutput(const std::string& text) {
 
 absl::Status WriteFile(const std::string& path, const std::string& text) {
   if (path == "-") return WriteOutput(text);
-  const absl::Status written = AtomicWrite(path, text);
+  const absl::Status written = WriteOutputFile(path, text);
   return written.ok() ? written : absl::UnavailableError(written.message());
 }
 

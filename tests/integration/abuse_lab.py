@@ -79,7 +79,9 @@ class Lab(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def serve(self, *flags, descriptors=None, memory=None):
+    def serve(self, *flags, descriptors=None, memory=None, grants=False):
+        """A server that serves. With mutual TLS every certificate may do everything, unless `flags`
+        grant roles (`grants`)."""
         before = []
         if memory is not None:
             group = MemoryGroup(memory)
@@ -94,7 +96,8 @@ class Lab(unittest.TestCase):
         if self.mutual:
             flags += ("--tls-certificate", self.certificates / "server.pem",
                       "--tls-key", self.certificates / "server.key",
-                      "--tls-client-ca", self.certificates / "ca.pem", "--allow-all-callers")
+                      "--tls-client-ca", self.certificates / "ca.pem")
+            flags += () if grants else ("--allow-all-callers",)
         server = parplan.Server(binary, self.folder, *flags).start()
         self.addCleanup(server.__exit__)
         self.assert_serves(server)

@@ -200,8 +200,8 @@ class JobCases:
             slow.speed_up()
             one, four = (json.loads(path.read_text())["losses"] for path in results)
             say(f"  {planner}: {steps} losses on four hosts, whose third has a link of "
-                f"{1000 * seconds:.0f} ms each way, in {took:.1f} s: {four[-1]!r} at the end; on one "
-                f"host {one[-1]!r}")
+                f"{1000 * seconds:.0f} ms each way, in {took:.1f} s: {four[-1]!r} at the end; on "
+                f"one host {one[-1]!r}")
             # JSON has all digits of a number.
             assert len(one) == steps and one == four, (one, four)
 

@@ -3,8 +3,8 @@ so many seconds: a system need not have the scheduler `netem` for it.
 
     slow_cable.py DESCRIPTOR SECONDS
 
-The program begins in the second namespace, where it makes the device eth0, and has the descriptor of
-the first device. The cable ends with the program.
+The program begins in the second namespace, where it makes the device eth0, and has the descriptor
+of the first device. The cable ends with the program.
 """
 import collections
 import fcntl
