@@ -173,6 +173,8 @@ class UnixUsers(unittest.TestCase):
 
     def test_roles_of_a_user_are_shown(self):
         config = self.write_config("uid:7", unix_users=True)
+        written = json.loads(config.read_text())
+        config.write_text(json.dumps({**written, "listen": f"unix:{self.socket}"}))
         for user, roles in ((7, "reader in clusters lab"), (8, "holds no role")):
             done = subprocess.run([SERVER, "access", "show", "--config", config, "--uid",
                                    str(user)], capture_output=True, text=True)
