@@ -22,9 +22,13 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/service/listen/call_counter.h"
 #include "base/service/listen/connection_gate.h"
+#include "base/service/listen/hand_over.h"
 #include "base/service/listen/listening_sockets.h"
 #include "base/status_macros.h"
+#include "clients/kubernetes/call_workers.h"
+#include "clients/kubernetes/window_reader.h"
 #include "parplan/v1/execution_service.grpc.pb.h"
 #include "proto/wire/duration_wire.h"
 
@@ -50,6 +54,12 @@ constexpr int kMaxConcurrentStreams = 32;
 // are of ranks that ended and of tools. Not measured.
 constexpr int kMaxConnections = 64;
 
+// Calls on one connection: at once, and by second in the long run. A rank makes a few for a job and
+// one for the windows of some time. gRPC keeps memory of those that their client resets: 20,000 on
+// one connection took 334 MB for good.
+constexpr double kMaxCalls = 500;
+constexpr double kMaxCallsPerSecond = 100;
+
 // For the settings of HTTP/2, until a connection without calls is closed, and until a client that
 // is gone is found out. Clients open a new connection with their next call, and a client that
 // watches health has a call.
@@ -70,7 +80,6 @@ void ConfigureLimits(grpc::ServerBuilder& builder) {
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   grpc::ResourceQuota quota("parplan-sidecar");
   quota.Resize(kMaxTransportBytes);
-  quota.SetMaxThreads(kMaxThreads);
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
@@ -83,6 +92,8 @@ ConnectionLimits Connections() {
   ConnectionLimits limits;
   limits.max_open_count = kMaxConnections;
   limits.max_silent_count = kMaxConnections;
+  limits.max_cancelled_calls = kMaxCalls;
+  limits.max_cancelled_calls_per_second = kMaxCallsPerSecond;
   return limits;
 }
 
@@ -104,7 +115,7 @@ class SilenceWatch {
 
   // Reads a message. Returns false at the end of the stream, also if this object cancelled it.
   template <typename Stream, typename Message>
-  bool Read(grpc::ServerContext* context, Stream* stream, Message* message) {
+  bool Read(grpc::CallbackServerContext* context, Stream* stream, Message* message) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       waiting_[context] = Clock::now() + kMaxStreamSilence;
@@ -130,7 +141,7 @@ class SilenceWatch {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<grpc::ServerContext*, Clock::time_point> waiting_;
+  std::map<grpc::CallbackServerContext*, Clock::time_point> waiting_;
   bool is_ending_ = false;
   // Starts after the others.
   std::thread thread_;
@@ -157,39 +168,105 @@ absl::Status CheckWindow(const v1::MeasuredWindow& window) {
   return absl::OkStatus();
 }
 
-class Service : public v1::ExecutionService::Service {
+grpc::Status AllBusy() {
+  return grpc::Status(
+      grpc::StatusCode::RESOURCE_EXHAUSTED,
+      absl::StrCat("this sidecar has ", kMaxThreads,
+                   " calls in progress, the most that it takes; report again later"));
+}
+
+// gRPC calls its methods as soon as it has read a call, on its own threads, and these hand it to
+// others: a synchronous service lets calls pile up that the gate has not counted, 300 MB in a
+// second.
+class Service : public v1::ExecutionService::CallbackService {
  public:
   Service(WindowJournal& journal, ReportService::Observer observer)
-      : journal_(journal), observer_(std::move(observer)) {}
+      : journal_(journal), observer_(std::move(observer)), workers_(kMaxThreads) {}
 
-  grpc::Status CreateExecution(grpc::ServerContext*, const v1::CreateExecutionRequest* request,
-                               v1::Execution* execution) override {
-    v1::CreateExecutionRequest kept = *request;
-    // The server may hear of it after the plan has expired.
-    if (!kept.has_start_time()) *kept.mutable_start_time() = TimestampToProto(absl::Now());
-    const absl::StatusOr<std::string> name = journal_.Begin(kept);
-    return name.ok() ? Answer(*name, execution) : ToGrpc(name.status());
+  grpc::ServerUnaryReactor* CreateExecution(grpc::CallbackServerContext* context,
+                                            const v1::CreateExecutionRequest* request,
+                                            v1::Execution* execution) override {
+    return Run(context, [=, this] {
+      v1::CreateExecutionRequest kept = *request;
+      // The server may hear of it after the plan has expired.
+      if (!kept.has_start_time()) *kept.mutable_start_time() = TimestampToProto(absl::Now());
+      const absl::StatusOr<std::string> name = journal_.Begin(kept);
+      return name.ok() ? Answer(*name, execution) : ToGrpc(name.status());
+    });
   }
 
-  grpc::Status ReportMetrics(grpc::ServerContext* context,
-                             grpc::ServerReader<v1::ReportMetricsRequest>* stream,
-                             v1::ReportMetricsResponse* response) override {
+  grpc::ServerReadReactor<v1::ReportMetricsRequest>* ReportMetrics(
+      grpc::CallbackServerContext* context, v1::ReportMetricsResponse* response) override {
+    auto* const stream = new WindowReader;  // Deletes itself.
+    const bool runs =
+        workers_.Run([=, this] { stream->Finish(TakeWindows(context, *stream, *response)); });
+    if (!runs) stream->Finish(AllBusy());
+    return stream;
+  }
+
+  grpc::ServerUnaryReactor* CompleteExecution(grpc::CallbackServerContext* context,
+                                              const v1::CompleteExecutionRequest* request,
+                                              v1::Execution* execution) override {
+    return Run(context, [=, this] {
+      return Close(request->name(), v1::Execution::SUCCEEDED, "", execution);
+    });
+  }
+
+  grpc::ServerUnaryReactor* FailExecution(grpc::CallbackServerContext* context,
+                                          const v1::FailExecutionRequest* request,
+                                          v1::Execution* execution) override {
+    return Run(context, [=, this] {
+      // More windows may come; the journal abandons it at the server if none do.
+      if (request->abandoned()) return Answer(request->name(), execution);
+      return Close(request->name(), v1::Execution::FAILED, request->reason(), execution);
+    });
+  }
+
+  grpc::ServerUnaryReactor* GetExecution(grpc::CallbackServerContext* context,
+                                         const v1::GetExecutionRequest* request,
+                                         v1::Execution* execution) override {
+    return Run(context, [=, this] { return Answer(request->name(), execution); });
+  }
+
+  grpc::ServerUnaryReactor* ListExecutions(grpc::CallbackServerContext* context,
+                                           const v1::ListExecutionsRequest*,
+                                           v1::ListExecutionsResponse*) override {
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(
+        grpc::Status(grpc::StatusCode::UNIMPLEMENTED,
+                     "this sidecar keeps the reports of its own job on the way to the server "
+                     "and lists no executions; ask the server for those of a plan "
+                     "(`planctl`), or this sidecar for one by its name (GetExecution)"));
+    return reactor;
+  }
+
+ private:
+  // Ends the call with what `handler` returns, which may wait for the disk.
+  template <typename Handler>
+  grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, Handler handler) {
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    if (!workers_.Run([=] { reactor->Finish(handler()); })) reactor->Finish(AllBusy());
+    return reactor;
+  }
+
+  grpc::Status TakeWindows(grpc::CallbackServerContext* context, WindowReader& stream,
+                           v1::ReportMetricsResponse& response) {
     std::string name;
     std::vector<v1::MeasuredWindow> batch;
     size_t batch_bytes = 0;
     v1::ReportMetricsRequest request;
-    while (watch_.Read(context, stream, &request)) {
+    while (watch_.Read(context, &stream, &request)) {
       if (name.empty()) name = request.execution();
       if (!request.execution().empty() && request.execution() != name) {
         // Keeps the windows before it.
-        (void)Keep(name, batch, *response);
+        (void)Keep(name, batch, response);
         return ToGrpc(FieldError(Reason::kSpecInvalid, "execution",
                                  "must be that of the first message, or empty"));
       }
       const absl::Status good = CheckWindow(request.window());
       if (!good.ok()) {
         // Keeps the windows before it.
-        (void)Keep(name, batch, *response);
+        (void)Keep(name, batch, response);
         return ToGrpc(good);
       }
       batch_bytes += request.window().SpaceUsedLong();
@@ -198,39 +275,13 @@ class Service : public v1::ExecutionService::Service {
       request = v1::ReportMetricsRequest();
       if (batch.size() == kBatchSize || batch_bytes >= kBatchBytes) {
         batch_bytes = 0;
-        const absl::Status kept = Keep(name, batch, *response);
+        const absl::Status kept = Keep(name, batch, response);
         if (!kept.ok()) return ToGrpc(kept);
       }
     }
-    return ToGrpc(Keep(name, batch, *response));
+    return ToGrpc(Keep(name, batch, response));
   }
 
-  grpc::Status CompleteExecution(grpc::ServerContext*, const v1::CompleteExecutionRequest* request,
-                                 v1::Execution* execution) override {
-    return Close(request->name(), v1::Execution::SUCCEEDED, "", execution);
-  }
-
-  grpc::Status FailExecution(grpc::ServerContext*, const v1::FailExecutionRequest* request,
-                             v1::Execution* execution) override {
-    // More windows may come; the journal abandons it at the server if none do.
-    if (request->abandoned()) return Answer(request->name(), execution);
-    return Close(request->name(), v1::Execution::FAILED, request->reason(), execution);
-  }
-
-  grpc::Status GetExecution(grpc::ServerContext*, const v1::GetExecutionRequest* request,
-                            v1::Execution* execution) override {
-    return Answer(request->name(), execution);
-  }
-
-  grpc::Status ListExecutions(grpc::ServerContext*, const v1::ListExecutionsRequest*,
-                              v1::ListExecutionsResponse*) override {
-    return grpc::Status(grpc::StatusCode::UNIMPLEMENTED,
-                        "this sidecar keeps the reports of its own job on the way to the server "
-                        "and lists no executions; ask the server for those of a plan "
-                        "(`planctl`), or this sidecar for one by its name (GetExecution)");
-  }
-
- private:
   // Stores the windows of `batch` and empties it. Does nothing if there are none: a stream without
   // windows is no sign of the execution that it names.
   absl::Status Keep(const std::string& name, std::vector<v1::MeasuredWindow>& batch,
@@ -260,16 +311,18 @@ class Service : public v1::ExecutionService::Service {
   WindowJournal& journal_;
   const ReportService::Observer observer_;
   SilenceWatch watch_;
+  // Ends before the others, which its tasks use.
+  CallWorkers workers_;
 };
 
 }  // namespace
 
 struct ReportService::Server {
+  // Outlives the server, whose calls it counts.
+  std::unique_ptr<ConnectionGate> gate;
   std::unique_ptr<Service> service;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
-  // Hands connections to the acceptor until it ends.
-  std::unique_ptr<ConnectionGate> gate;
 };
 
 absl::StatusOr<std::unique_ptr<ReportService>> ReportService::Start(const std::string& socket_path,
@@ -298,10 +351,9 @@ absl::StatusOr<std::unique_ptr<ReportService>> ReportService::Start(const std::s
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10000);
   ConfigureLimits(builder);
-  // One rank of a job reports, now and then.
-  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> counters;
+  counters.push_back(std::make_unique<CallCounters>(*made->gate, CallCounters::Idle::kWithoutCall));
+  builder.experimental().SetInterceptorCreators(std::move(counters));
   made->acceptor = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());
@@ -310,14 +362,7 @@ absl::StatusOr<std::unique_ptr<ReportService>> ReportService::Start(const std::s
   if (made->server == nullptr) return refused("gRPC cannot start a server; its log says why");
   // The name that clients watch before they call any service (clients/cpp/channel.cc).
   made->server->GetHealthCheckService()->SetServingStatus("parplan.v1.PlanService", true);
-  made->gate->Start(
-      [acceptor = made->acceptor.get()](int listener, int connection) {
-        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
-        parameters.listener_fd = listener;
-        parameters.fd = connection;
-        acceptor->HandleNewConnection(&parameters);
-      },
-      "parplan-reports");
+  made->gate->Start(HandOverTo(*made->server, *made->acceptor), "parplan-reports");
   return std::unique_ptr<ReportService>(new ReportService(std::move(made)));
 }
 

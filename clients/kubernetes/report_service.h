@@ -26,7 +26,9 @@ namespace parplan::sidecar {
 // message that names another execution than an earlier one of its stream (it may name none), as
 // codes and messages without an `ErrorDetail`. Windows before a refused message are kept if the
 // journal takes them. A window that is sent again is stored again. A `ConnectionGate` accepts 64
-// connections, and none beyond them while they have calls; one without a call for 10 s is closed. A
+// connections, half of them of one user, and none beyond them while they have calls; one without a
+// call for 10 s is closed, and one that makes more than 500 calls at once, and 100 a second in the
+// long run. A
 // stream that says nothing for 10 s is cancelled; the windows that came on it are kept.
 class ReportService {
  public:

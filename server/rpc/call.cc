@@ -28,7 +28,7 @@ std::string RequestIdOf(const grpc::CallbackServerContext& context) {
 
 // Returns the host in gRPC's name of a peer, "ipv4:127.0.0.1:50000"; empty for a Unix socket.
 std::string HostOfPeer(absl::string_view peer) {
-  if (absl::StartsWith(peer, "unix")) return "";
+  if (absl::StartsWith(peer, "unix") || absl::StartsWith(peer, kDescriptorPeer)) return "";
   return std::string(peer.substr(0, peer.rfind(':')));
 }
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/error.h"
+#include "base/service/listen/connection_gate.h"
 #include "base/service/tls/pem_files.h"
 #include "server/core/lru_cache.h"
 
@@ -37,7 +38,8 @@ absl::Status Refused(absl::string_view why) {
 
 // Returns whether the caller alone can have read what it sent.
 bool IsPrivate(const grpc::ServerContextBase& context, const grpc::AuthContext* peer) {
-  if (absl::StartsWith(context.peer(), "unix:")) return true;
+  const std::string name = context.peer();
+  if (absl::StartsWith(name, "unix:") || absl::StartsWith(name, kDescriptorPeer)) return true;
   if (peer == nullptr) return false;
   const std::vector<std::string> types =
       ValuesOf(*peer, GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/service/listen/hand_over.h"
 #include "base/service/listen/listen_address.h"
 #include "base/service/listen/listening_sockets.h"
 #include "base/service/listen/transport_settings.h"
@@ -138,18 +139,14 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(ServerCore& core,
     PARPLAN_ASSIGN_OR_RETURN(server->health_,
                              HealthServer::Start(options.health_listen_address, services));
   }
-  server->gate_.Start([acceptor = server->acceptor_.get()](int listener, int connection) {
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
-    parameters.listener_fd = listener;
-    parameters.fd = connection;
-    acceptor->HandleNewConnection(&parameters);
-  });
+  server->gate_.Start(HandOverTo(*server->server_, *server->acceptor_));
   return server;
 }
 
 RpcServer::RpcServer(ServerCore& core, const RpcServerOptions& options, ListeningSockets sockets)
     : core_(core),
-      gate_(std::move(sockets), options.connections),
+      gate_(std::move(sockets), options.connections,
+            options.tls.empty() ? LocalNames::kByDescriptor : LocalNames::kNone),
       unread_(alarms_, options.max_unread_time, options.max_unread_bytes),
       requests_(options.max_request_memory),
       pool_(kBlockingThreadCount),

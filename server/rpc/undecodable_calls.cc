@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "server/access/access_table.h"
@@ -15,6 +16,7 @@ namespace {
 using grpc::experimental::InterceptionHookPoints;
 
 constexpr char kPackage[] = "/parplan.v1.";
+constexpr char kHealth[] = "/grpc.health.v1.Health/";
 
 class Watcher final : public grpc::experimental::Interceptor {
  public:
@@ -23,6 +25,11 @@ class Watcher final : public grpc::experimental::Interceptor {
       : rpc_(rpc), info_(info), is_ours_(is_ours), start_(rpc.core.clock().Steady()) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    // gRPC answers health itself, and does not say here whether the client has reset the call.
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_INITIAL_METADATA) &&
+        absl::StartsWith(info_.method(), kHealth)) {
+      rpc_.gate.CallRefused(info_.server_context()->peer());
+    }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS) &&
         methods->GetSendStatus().error_code() == grpc::StatusCode::UNIMPLEMENTED) {
       rpc_.gate.CallRefused(info_.server_context()->peer());

@@ -17,7 +17,8 @@ namespace parplan {
 //
 // An undecodable call is counted once by the core's `Observer` and logged once by the logger of
 // `rpc`, both with UNIMPLEMENTED, and `ConnectionGate::CallRefused` is called for it. For a method
-// that is not of the contract only the gate is called.
+// that is not of the contract only the gate is called, and so it is for every call of health, which
+// gRPC answers: nothing says whether its client reset it, and gRPC keeps memory of those.
 //
 // Requests of a stream are not seen: one that cannot be decoded looks like the end of the stream.
 // Safe to use from any thread: gRPC makes an interceptor for each call, which it then owns, and

@@ -17,6 +17,7 @@ import http2_client as http2
 import parplan_process as parplan
 
 SERVER = None
+HEALTH = "/grpc.health.v1.Health/Check"
 CAPABILITIES = "/parplan.v1.PlanService/GetCapabilities"
 UPLOAD = "/parplan.v1.ProfileService/UploadProfile"
 CONNECT_AGENT = "/parplan.v1.AgentService/ConnectAgent"

@@ -26,7 +26,7 @@ import grpc
 import abuse_lab as lab
 import http2_client as http2
 import parplan_process as parplan
-from abuse_lab import CAPABILITIES, CONNECT_AGENT, MEBI, PROMPT_SECONDS, UPLOAD, say
+from abuse_lab import CAPABILITIES, CONNECT_AGENT, HEALTH, MEBI, PROMPT_SECONDS, UPLOAD, say
 
 PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
 WAIT_ALL = 0x40000000
@@ -226,11 +226,11 @@ class Attacks:
             30, lambda: self.memory(server) < 1.2 * before + self.overhead), self.memory(server))
         self.assert_serves(server, PROMPT_SECONDS)
 
-    def reset_calls(self, server, count):
+    def reset_calls(self, server, count, method):
         """Opens and resets calls on one connection, no more than `count`, until it is cut off.
         Returns how many, and whether it was."""
         connection = self.connect(server, timeout=20)
-        block = http2.headers(CAPABILITIES)
+        block = http2.headers(method)
         step = 100
         sent = 0
         try:
@@ -249,17 +249,24 @@ class Attacks:
             connection.close()
 
     def test_clients_that_reset_calls_are_cut_off(self):
+        self.reset_many(CAPABILITIES)
+
+    def test_clients_that_reset_calls_of_health_are_cut_off(self):
+        # gRPC answers them itself.
+        self.reset_many(HEALTH)
+
+    def reset_many(self, method):
         server = self.serve(memory=2048 * MEBI)
         before = self.memory(server)
         sent = connections = 0
         while sent < self.reset_count:
-            count, is_cut_off = self.reset_calls(server, self.reset_count - sent)
+            count, is_cut_off = self.reset_calls(server, self.reset_count - sent, method)
             # A thousand are allowed at once, and a hundred more each second.
             self.assertTrue(is_cut_off or count < 4000, count)
             sent += count
             connections += 1
         took = self.assert_serves(server, 30)
-        say(f"{self.kind}: {sent} calls were reset over {connections} connections: physical memory "
+        say(f"{self.kind}: {sent} calls of {method} were reset over {connections} connections: physical memory "
             f"{before // MEBI} MiB before, {self.peak(server) // MEBI} at most; a new call took "
             f"{took:.2f} s")
         self.assertLess(self.peak(server), 1024 * MEBI)

@@ -32,10 +32,9 @@ import agent_process
 import http2_client as http2
 import parplan_process as parplan
 import sidecar_case
-from abuse_lab import MEBI, say
+from abuse_lab import HEALTH, MEBI, say
 
 PROGRAMS = {}
-HEALTH = "/grpc.health.v1.Health/Check"
 EXECUTIONS = "/parplan.v1.ExecutionService/"
 CANCEL = struct.pack(">I", 8)
 # Closes a connection with a reset, without the usual goodbye.
@@ -260,24 +259,36 @@ class PortAttacks:
 
     def test_calls_that_are_reset(self):
         def reset(port, _):
-            # The gate of a Unix socket cannot tell whose call was reset.
-            if not port.speaks_http2 or not isinstance(port.target, int):
+            if not port.speaks_http2:
                 return
-            block = http2.headers(port.method)
-            connection = http2.Connection(port.target, 20)
-            connection.begin()
-            try:
-                for number in range(0, 20 * self.reset_count, 100):
-                    connection.socket.sendall(b"".join(
-                        http2.frame(http2.HEADERS, http2.END_HEADERS, stream, block) +
-                        http2.frame(http2.RST_STREAM, 0, stream, CANCEL)
-                        for stream in range(2 * number + 1, 2 * (number + 100), 2)))
-                    connection.read_what_is_there()
-            except OSError:
-                pass
-            connection.close()
+            most = 20 * self.reset_count
+            sent = connections = 0
+            # Once it is cut off it comes again.
+            while sent < most and connections < 20:
+                sent += self.reset_calls(port, most - sent)
+                connections += 1
+            say(f"{port.name}: {sent} calls were reset over {connections} connections")
 
         self.each_port(reset)
+
+    def reset_calls(self, port, count):
+        """Resets calls on one connection until it is cut off; returns how many."""
+        block = http2.headers(port.method)
+        connection = http2.Connection(port.target, 20)
+        sent = 0
+        try:
+            connection.begin()
+            while sent < count:
+                connection.socket.sendall(b"".join(
+                    http2.frame(http2.HEADERS, http2.END_HEADERS, stream, block) +
+                    http2.frame(http2.RST_STREAM, 0, stream, CANCEL)
+                    for stream in range(2 * sent + 1, 2 * (sent + 100), 2)))
+                sent += 100
+                connection.read_what_is_there()
+        except OSError:
+            pass
+        connection.close()
+        return sent
 
     def test_calls_without_a_message(self):
         def open_calls(port, held):

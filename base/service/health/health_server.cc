@@ -5,7 +5,6 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
-#include <grpcpp/server_context.h>
 #include <grpcpp/support/server_interceptor.h>
 
 #include <chrono>
@@ -15,7 +14,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/service/listen/call_counter.h"
 #include "base/service/listen/connection_gate.h"
+#include "base/service/listen/hand_over.h"
 #include "base/service/listen/listen_address.h"
 #include "base/service/listen/listening_sockets.h"
 #include "base/service/listen/transport_settings.h"
@@ -31,10 +32,8 @@ constexpr TransportLimits kTransport = {.quota_name = "parplan-health",
                                         .max_concurrent_streams = 16};
 constexpr int kMaxConnections = 64;
 
-// Calls on one connection: at once, and by second in the long run. gRPC 1.51 keeps 20 KB of each
-// call that a client resets and hands out in vain, whatever the limit of concurrent streams:
-// 100,000 on one connection took 1.7 GB of an agent for good. A kubelet makes one call a
-// connection.
+// Calls on one connection: at once, and by second in the long run. 100,000 that their client reset
+// took 1.7 GB of an agent for good. A kubelet makes one call a connection.
 constexpr double kMaxCalls = 100;
 constexpr double kMaxCallsPerSecond = 200;
 
@@ -46,39 +45,6 @@ ConnectionLimits Limits() {
   limits.max_cancelled_calls_per_second = kMaxCallsPerSecond;
   return limits;
 }
-
-// Counts a call against its connection. Each counts, because gRPC does not say here whether the
-// client has reset it.
-class Counter final : public grpc::experimental::Interceptor {
- public:
-  Counter(ConnectionGate& gate, grpc::experimental::ServerRpcInfo& info)
-      : gate_(gate), info_(info) {}
-
-  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
-    if (methods->QueryInterceptionHookPoint(
-            grpc::experimental::InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
-      gate_.CallRefused(info_.server_context()->peer());
-    }
-    methods->Proceed();
-  }
-
- private:
-  ConnectionGate& gate_;
-  grpc::experimental::ServerRpcInfo& info_;
-};
-
-class CounterFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
- public:
-  explicit CounterFactory(ConnectionGate& gate) : gate_(gate) {}
-
-  grpc::experimental::Interceptor* CreateServerInterceptor(
-      grpc::experimental::ServerRpcInfo* info) override {
-    return new Counter(gate_, *info);
-  }
-
- private:
-  ConnectionGate& gate_;
-};
 
 }  // namespace
 
@@ -111,7 +77,7 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(
   builder.RegisterCallbackGenericService(&made->nothing);
   ConfigureTransport(kTransport, builder);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> counters;
-  counters.push_back(std::make_unique<CounterFactory>(made->gate));
+  counters.push_back(std::make_unique<CallCounters>(made->gate, CallCounters::Idle::kAlways));
   builder.experimental().SetInterceptorCreators(std::move(counters));
   made->acceptor = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
@@ -121,14 +87,7 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(
   grpc::HealthCheckServiceInterface* const health = made->server->GetHealthCheckService();
   health->SetServingStatus("", true);
   for (const std::string& service : services) health->SetServingStatus(service, true);
-  made->gate.Start(
-      [acceptor = made->acceptor.get()](int listener, int connection) {
-        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
-        parameters.listener_fd = listener;
-        parameters.fd = connection;
-        acceptor->HandleNewConnection(&parameters);
-      },
-      "parplan-health");
+  made->gate.Start(HandOverTo(*made->server, *made->acceptor), "parplan-health");
   return std::unique_ptr<HealthServer>(new HealthServer(std::move(made)));
 }
 

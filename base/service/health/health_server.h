@@ -15,9 +15,9 @@ namespace parplan {
 // A server that answers `grpc.health.v1.Health` while it lives and refuses every other method with
 // UNIMPLEMENTED. A name that `Start` was not given is NOT_FOUND for `Check`. No API and no
 // reflection can be reached here, so plain text reveals nothing.
-// A `ConnectionGate` accepts: 64 connections at most, half of them of one host, and a new one takes
-// the place of the oldest. One that makes more than 100 calls at once, and 200 a second in the long
-// run, is closed; Unix sockets have no such limit. Compressed messages and those above 4 KiB are
+// A `ConnectionGate` accepts: 64 connections at most, half of them of one host or user of a Unix
+// socket, and a new one takes the place of the oldest. One that makes more than 100 calls at once,
+// and 200 a second in the long run, is closed. Compressed messages and those above 4 KiB are
 // refused. The destructor gives calls in progress 200 ms, then cancels them.
 class HealthServer {
  public:

@@ -1,6 +1,5 @@
 #include "base/service/listen/connection_gate.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,11 +13,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/check.h"
+#include "base/service/listen/connection_ends.h"
 #include "base/system/clock.h"
 
 namespace parplan {
@@ -42,39 +43,16 @@ constexpr int kMaxWaitMilliseconds = 1000;
 constexpr uint64_t kWake = ~uint64_t{0};
 constexpr uint64_t kFirstListener = uint64_t{1} << 62;
 
-// The source of a connection, which shares limits with others of it, and the name that gRPC gives
-// it. Both are empty for a Unix socket, whose connections have no names.
-struct Ends {
-  std::string source;
-  std::string peer;
-};
-
-Ends EndsOf(int descriptor) {
-  sockaddr_storage address = {};
-  socklen_t length = sizeof address;
-  if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
-  std::array<char, INET6_ADDRSTRLEN> text = {};
-  if (address.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
-    inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
-    return {text.data(), absl::StrCat("ipv4:", text.data(), ":", ntohs(v4.sin_port))};
-  }
-  if (address.ss_family != AF_INET6) return {};
-  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
-    inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text.data(), text.size());
-    return {text.data(), absl::StrCat("ipv4:", text.data(), ":", ntohs(v6.sin6_port))};
-  }
-  inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
-  const std::string peer = absl::StrCat("ipv6:%5B", text.data(), "%5D:", ntohs(v6.sin6_port));
-  // One host may use every address of its network of 64 bits.
-  in6_addr network = v6.sin6_addr;
-  std::memset(&network.s6_addr[8], 0, 8);
-  inet_ntop(AF_INET6, &network, text.data(), text.size());
-  return {text.data(), peer};
-}
-
 absl::Duration Steady() { return Clock::Real().Steady(); }
+
+// Returns the descriptor that names a connection.
+std::optional<int> DescriptorOf(absl::string_view peer) {
+  int number = 0;
+  if (!absl::ConsumePrefix(&peer, kDescriptorPeer) || !absl::SimpleAtoi(peer, &number)) {
+    return std::nullopt;
+  }
+  return number;
+}
 
 FileDescriptor Spare() { return FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
@@ -100,9 +78,11 @@ ConnectionLimits LimitsForDescriptors(int64_t descriptor_count) {
   return {.max_open_count = third, .max_silent_count = third};
 }
 
-ConnectionGate::ConnectionGate(ListeningSockets sockets, const ConnectionLimits& limits)
+ConnectionGate::ConnectionGate(ListeningSockets sockets, const ConnectionLimits& limits,
+                               LocalNames local_names)
     : sockets_(std::move(sockets)),
       limits_(limits),
+      local_names_(local_names),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       spare_(Spare()) {
@@ -166,6 +146,13 @@ void ConnectionGate::CallRefused(absl::string_view peer) {
   if (found != number_of_peer_.end()) CountCancelled(found->second, open_.at(found->second));
 }
 
+std::optional<uid_t> ConnectionGate::UserOf(absl::string_view peer) const {
+  const std::optional<int> descriptor = DescriptorOf(peer);
+  if (!descriptor.has_value()) return std::nullopt;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return numbers_.UserOf(*descriptor);
+}
+
 void ConnectionGate::CountCancelled(uint64_t number, Open& open) {
   const absl::Duration now = Steady();
   const double forgiven =
@@ -190,7 +177,7 @@ void ConnectionGate::Loop() {
   while (true) {
     const int count = epoll_wait(epoll_.get(), events.data(), kMaxEvents, wait);
     // Connections to hand over, outside the lock: gRPC may end calls of others on this thread.
-    std::vector<std::pair<int, int>> admitted;
+    std::vector<NewConnection> admitted;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (is_ending_) return;
@@ -210,7 +197,7 @@ void ConnectionGate::Loop() {
       is_handing_over_ = !admitted.empty();
     }
     if (admitted.empty()) continue;
-    for (const auto& [listener, connection] : admitted) hand_over_(listener, connection);
+    for (const NewConnection& connection : admitted) hand_over_(connection);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       is_handing_over_ = false;
@@ -284,7 +271,7 @@ void ConnectionGate::HeardFrom(uint64_t number) {
   }
   // It closed, or broke, before it sent anything.
   if (heard <= 0) return;
-  Ends ends = EndsOf(silent.descriptor.get());
+  ConnectionEnds ends = EndsOf(silent.descriptor.get());
   FileDescriptor watch(fcntl(silent.descriptor.get(), F_DUPFD_CLOEXEC, 0));
   if (!watch.is_open() || !MakeRoom(ends.source)) {
     ++counts_.refused;
@@ -292,6 +279,15 @@ void ConnectionGate::HeardFrom(uint64_t number) {
   }
   // The registration belongs to the open socket and the descriptor; the copy gets its own.
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, silent.descriptor.get(), nullptr);
+  const bool is_named_by_descriptor = ends.is_local && local_names_ == LocalNames::kByDescriptor;
+  if (is_named_by_descriptor) {
+    silent.descriptor = numbers_.Place(std::move(silent.descriptor), ends.user);
+    if (!silent.descriptor.is_open()) {
+      ++counts_.refused;
+      return;
+    }
+    ends.peer = absl::StrCat(kDescriptorPeer, silent.descriptor.get());
+  }
   // Nothing but the end is of interest: errors and hang-ups are always reported.
   if (!Watch(watch.get(), number, 0)) {
     ++counts_.refused;
@@ -310,7 +306,7 @@ void ConnectionGate::HeardFrom(uint64_t number) {
     SetIdle(number, open, true);
   }
   ++counts_.admitted;
-  admitted_.emplace_back(silent.listener, silent.descriptor.Release());
+  admitted_.push_back({silent.listener, silent.descriptor.Release(), is_named_by_descriptor});
 }
 
 bool ConnectionGate::MakeRoom(const std::string& source) {
@@ -361,7 +357,10 @@ void ConnectionGate::Remove(uint64_t number) {
   Open& open = found->second;
   SetIdle(number, open, false);
   const auto peer = number_of_peer_.find(open.peer);
-  if (peer != number_of_peer_.end() && peer->second == number) number_of_peer_.erase(peer);
+  if (peer != number_of_peer_.end() && peer->second == number) {
+    number_of_peer_.erase(peer);
+    if (const std::optional<int> descriptor = DescriptorOf(open.peer)) numbers_.Ended(*descriptor);
+  }
   const auto source = sources_.find(open.source);
   if (--source->second.open_count == 0) sources_.erase(source);
   open_.erase(found);

@@ -6,7 +6,7 @@
 // place of gRPC (`ServerBuilder::experimental().AddExternalConnectionAcceptor`):
 //
 //   ConnectionGate gate(*Listen("0.0.0.0:9477"), LimitsForDescriptors(RaiseDescriptorLimit()));
-//   gate.Start([&](int listener, int connection) { ... HandleNewConnection ... });
+//   gate.Start(HandOverTo(*server, *acceptor));  // hand_over.h
 //
 // A connection is handed over once it has sent a byte; clients of TLS and of HTTP/2 speak first.
 
@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -28,6 +29,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/service/listen/listening_sockets.h"
+#include "base/service/listen/user_numbers.h"
 #include "base/system/posix_file.h"
 
 namespace parplan {
@@ -35,10 +37,11 @@ namespace parplan {
 // Limits of connections. Each default was chosen; none was measured.
 struct ConnectionLimits {
   // Connections that were handed over and still live; each takes two descriptors. Above 1, which is
-  // not checked. One host, or one IPv6 network of 64 bits, has at most half of them; Unix sockets
-  // have no such limit. At the limit a new connection takes the place of the one (of its host, if
+  // not checked. One host, one IPv6 network of 64 bits, or one user of a Unix socket has at most
+  // half of them. At the limit a new connection takes the place of the one (of its host or user, if
   // that has its half) that has been without a call for longest, if for a second at least; else it
-  // is closed. Connections of Unix sockets are not known to be without calls, so none gives way.
+  // is closed. Connections without a name (`LocalNames::kNone`) are not known to be without calls,
+  // so none gives way.
   int max_open_count = 256;
   // Connections that have sent nothing yet; each takes one descriptor. Above 0, which is not
   // checked. At the limit the longest silent one is closed for a new one.
@@ -78,16 +81,37 @@ struct ConnectionCounts {
   int open = 0;
 };
 
+// How the connections of Unix sockets are named. Those of TCP have the names that gRPC gives them.
+enum class LocalNames {
+  // By their descriptors, `fd:9`, as gRPC names connections that it gets by
+  // `grpc::AddInsecureChannelFromFd`, so without TLS.
+  kByDescriptor,
+  // Not at all: gRPC names all that it gets by an acceptor `unix:`.
+  kNone,
+};
+
+// The beginning of a name by descriptor.
+constexpr char kDescriptorPeer[] = "fd:";
+
+// A connection to hand over.
+struct NewConnection {
+  // The socket that it came by.
+  int listener = -1;
+  // Neither blocks nor has been read from; belongs to whoever it is handed to.
+  int descriptor = -1;
+  // Whether its calls must come with the name of the descriptor.
+  bool is_named_by_descriptor = false;
+};
+
 // Accepts from `Start` as long as it lives or until `StopAccepting`. Safe to use from any thread.
 class ConnectionGate {
  public:
-  // Takes a connection, which it owns from then on and which neither blocks nor has been read from,
-  // with the socket that it came by.
-  using HandOver = std::function<void(int listener, int connection)>;
+  using HandOver = std::function<void(const NewConnection&)>;
 
   // Listens already; connections wait until `Start`. Aborts if the system gives no descriptors.
   // REQUIRES, unchecked: `sockets` has a socket, as those of `Listen` have.
-  ConnectionGate(ListeningSockets sockets, const ConnectionLimits& limits);
+  ConnectionGate(ListeningSockets sockets, const ConnectionLimits& limits,
+                 LocalNames local_names = LocalNames::kByDescriptor);
   ~ConnectionGate();
 
   // Begins to accept. To be called once; not checked. `hand_over` is called from one thread of the
@@ -111,12 +135,18 @@ class ConnectionGate {
   void StopAccepting();
 
   // A call of the connection `peer` began or ended; `peer` as `grpc::ServerContext::peer` names it.
-  // Other connections, Unix sockets among them, are ignored.
+  // Names of no connection are ignored.
   void CallStarted(absl::string_view peer);
   void CallEnded(absl::string_view peer, bool was_cancelled_by_client);
   // gRPC ended a call of `peer` before its method saw it: the client reset it, or sent no message
   // of the method. Counts as one that the client cancelled.
   void CallRefused(absl::string_view peer);
+
+  // Returns the user who made the connection `peer` of a Unix socket, as
+  // `grpc::ServerContext::peer` names it, also if it has ended; nothing for other connections. The
+  // user is that of the user namespace of this process; the system's overflow user (65534) stands
+  // for all that it lacks.
+  std::optional<uid_t> UserOf(absl::string_view peer) const;
 
   // Returns the numbers at this moment. They are of one moment.
   ConnectionCounts counts() const;
@@ -169,6 +199,7 @@ class ConnectionGate {
 
   ListeningSockets sockets_;
   const ConnectionLimits limits_;
+  const LocalNames local_names_;
   HandOver hand_over_;  // Set by `Start`, before its thread begins.
   FileDescriptor epoll_;
   FileDescriptor wake_;
@@ -185,9 +216,10 @@ class ConnectionGate {
   std::unordered_map<std::string, uint64_t> number_of_peer_;
   std::unordered_map<std::string, Source> sources_;
   IdleSet idle_;
+  UserNumbers numbers_;
   ConnectionCounts counts_;
-  // Pairs of a listener and a connection to hand over at the end of a round.
-  std::vector<std::pair<int, int>> admitted_;
+  // To hand over at the end of a round.
+  std::vector<NewConnection> admitted_;
   // Whether the thread is handing connections over, which `StopAccepting` waits for.
   bool is_handing_over_ = false;
   std::condition_variable handed_over_;

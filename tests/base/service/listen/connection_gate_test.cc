@@ -30,6 +30,14 @@ constexpr int kPatienceMilliseconds = 20000;
 // A client's end of a connection.
 class Client {
  public:
+  // Of a Unix socket.
+  explicit Client(const std::string& path)
+      : descriptor_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un where = {};
+    where.sun_family = AF_UNIX;
+    path.copy(where.sun_path, sizeof where.sun_path - 1);
+    connected_ = connect(descriptor_.get(), reinterpret_cast<sockaddr*>(&where), sizeof where) == 0;
+  }
   explicit Client(int port, int family = AF_INET)
       : descriptor_(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     if (family == AF_INET6) {
@@ -85,13 +93,15 @@ class Client {
 // A gate and what it handed over.
 class World {
  public:
-  explicit World(const ConnectionLimits& limits, const std::string& address = "127.0.0.1:0") {
+  explicit World(const ConnectionLimits& limits, const std::string& address = "127.0.0.1:0",
+                 LocalNames local_names = LocalNames::kByDescriptor) {
     absl::StatusOr<ListeningSockets> sockets = Listen(address);
     EXPECT_TRUE(sockets.ok()) << sockets.status();
-    gate_ = std::make_unique<ConnectionGate>(*std::move(sockets), limits);
-    gate_->Start([this](int, int connection) {
+    gate_ = std::make_unique<ConnectionGate>(*std::move(sockets), limits, local_names);
+    gate_->Start([this](const NewConnection& connection) {
       const std::lock_guard<std::mutex> lock(mutex_);
-      taken_.emplace_back(connection);
+      taken_.emplace_back(connection.descriptor);
+      is_named_by_descriptor_ = connection.is_named_by_descriptor;
       changed_.notify_all();
     });
   }
@@ -108,6 +118,15 @@ class World {
   size_t taken_count() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return taken_.size();
+  }
+  // gRPC's name of a connection of a Unix socket.
+  std::string NameOf(size_t index) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return absl::StrCat("fd:", taken_[index].get());
+  }
+  bool is_named_by_descriptor() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return is_named_by_descriptor_;
   }
   // As gRPC does when it is done with a connection.
   void Close(size_t index) {
@@ -128,6 +147,7 @@ class World {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<FileDescriptor> taken_;
+  bool is_named_by_descriptor_ = false;
   std::unique_ptr<ConnectionGate> gate_;
 };
 
@@ -250,6 +270,59 @@ TEST(ConnectionGate, CallsThatNoMethodSawCountAsCancelled) {
   world.gate().CallRefused(attacker->peer());
   EXPECT_TRUE(attacker->IsEnded());
   EXPECT_EQ(world.gate().counts().cancelling, 1);
+}
+
+// Connects to a Unix socket, speaks and waits until that is handed over.
+std::unique_ptr<Client> JoinAt(World& world, const std::string& path, size_t count) {
+  auto client = std::make_unique<Client>(path);
+  EXPECT_TRUE(client->connected());
+  client->Say();
+  EXPECT_TRUE(world.WaitForTaken(count));
+  return client;
+}
+
+TEST(ConnectionGate, KnowsTheConnectionsOfUnixSockets) {
+  const std::string path = absl::StrCat(MakeTestFolder(), "/s");
+  World world(
+      {.max_open_count = 6, .max_cancelled_calls = 20, .max_cancelled_calls_per_second = 0.0},
+      absl::StrCat("unix:", path));
+  std::vector<std::unique_ptr<Client>> clients;
+  // One user has half of the places.
+  for (size_t i = 0; i < 3; ++i) clients.push_back(JoinAt(world, path, i + 1));
+  EXPECT_TRUE(world.is_named_by_descriptor());
+  EXPECT_EQ(world.gate().UserOf(world.NameOf(0)), getuid());
+  EXPECT_FALSE(world.gate().UserOf("fd:99999").has_value());
+  EXPECT_FALSE(world.gate().UserOf("unix:").has_value());
+  // Who resets too many calls is cut off, and the others stay.
+  for (int i = 0; i < 21; ++i) world.gate().CallRefused(world.NameOf(1));
+  EXPECT_TRUE(clients[1]->IsEnded());
+  EXPECT_TRUE(clients[0]->IsQuiet());
+  EXPECT_EQ(world.gate().counts().cancelling, 1);
+  world.Close(1);
+  EXPECT_TRUE(world.WaitForOpen(2));
+  clients.push_back(JoinAt(world, path, 4));
+  // One without a call gives way.
+  world.gate().CallStarted(world.NameOf(0));
+  AgeIdle();
+  clients.push_back(JoinAt(world, path, 5));
+  EXPECT_TRUE(clients[2]->IsEnded());
+  EXPECT_TRUE(clients[0]->IsQuiet());
+  EXPECT_EQ(world.gate().counts().idle, 1);
+}
+
+TEST(ConnectionGate, NamesNoConnectionOfUnixSocketsForTls) {
+  const std::string path = absl::StrCat(MakeTestFolder(), "/s");
+  World world({.max_open_count = 4}, absl::StrCat("unix:", path), LocalNames::kNone);
+  const auto client = JoinAt(world, path, 1);
+  const auto second = JoinAt(world, path, 2);
+  EXPECT_FALSE(world.is_named_by_descriptor());
+  EXPECT_FALSE(world.gate().UserOf(world.NameOf(0)).has_value());
+  AgeIdle();
+  // Whether they have calls is not known, so none gives way.
+  Client refused(path);
+  refused.Say();
+  EXPECT_TRUE(refused.IsEnded());
+  EXPECT_TRUE(client->IsQuiet());
 }
 
 TEST(ConnectionGate, OutlivesAFullTableOfDescriptors) {
