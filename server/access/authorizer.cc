@@ -44,6 +44,11 @@ std::shared_ptr<const Caller> Authorizer::AnonymousCaller() {
   return Find(Identity::Anonymous());
 }
 
+std::shared_ptr<const Caller> Authorizer::CallerOfLocalUser(uid_t user) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return Find(rules_.knows_local_users ? Identity::OfLocalUser(user) : Identity::Anonymous());
+}
+
 bool Authorizer::ReadsTokens() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return rules_.tokens != nullptr;
@@ -76,6 +81,7 @@ Credential Authorizer::CredentialOfToken(absl::string_view token, absl::Time now
   return {.kind = Credential::Kind::kToken,
           .token = std::string(token),
           .names = {},
+          .user = 0,
           .expiry = expiry,
           .end = expiry + TokenVerifier::kLeeway};
 }
@@ -86,6 +92,7 @@ absl::Status Authorizer::Recheck(const Credential& credential, const Caller& hel
   const std::shared_ptr<const Caller> caller =
       credential.kind == Credential::Kind::kToken         ? CallerOfToken(credential.token, now)
       : credential.kind == Credential::Kind::kCertificate ? CallerOf(credential.names)
+      : credential.kind == Credential::Kind::kLocalUser   ? CallerOfLocalUser(credential.user)
                                                           : AnonymousCaller();
   if (!caller->refusal().ok()) {
     return Ended(absl::StrCat(passed ? "the configuration was read again, and since then "

@@ -1,9 +1,11 @@
-// Finds the caller behind a certificate, a token or neither, by the policy of the moment.
-// `CallerOf` (server/rpc/peer_identity.h) asks it at the beginning of each call, and
-// `parplan-server access show` for a certificate that a person describes.
+// Finds the caller behind a certificate, a token, a user of a Unix socket or none of them, by the
+// policy of the moment. `CallerOf` (server/rpc/peer_identity.h) asks it at the beginning of each
+// call, and `parplan-server access show` for a certificate that a person describes.
 
 #ifndef PARPLAN_SERVER_ACCESS_AUTHORIZER_H_
 #define PARPLAN_SERVER_ACCESS_AUTHORIZER_H_
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +35,8 @@ struct AccessRules {
   std::vector<NameSource> name_sources = {NameSource::kDns, NameSource::kCommonName};
   // Null if tokens are not read.
   std::shared_ptr<const TokenVerifier> tokens;
+  // Whether the user of a Unix socket is an identity.
+  bool knows_local_users = false;
 };
 
 // Safe to use from any thread. No caller that it returns is null; callers go on as they are after a
@@ -54,6 +58,10 @@ class Authorizer {
   // since a `Replace` a moment ago, the caller is the anonymous one.
   std::shared_ptr<const Caller> CallerOfToken(absl::string_view token, absl::Time now);
   bool ReadsTokens();
+
+  // Returns the caller who is this user of the machine and connected to a Unix socket; the
+  // anonymous one if users are not known.
+  std::shared_ptr<const Caller> CallerOfLocalUser(uid_t user);
 
   // Returns the token as a credential with its end. If the token does not pass now, `expiry` and
   // `end` are InfinitePast, and `Recheck` refuses the credential until the token passes. Kind kNone

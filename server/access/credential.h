@@ -5,6 +5,8 @@
 #ifndef PARPLAN_SERVER_ACCESS_CREDENTIAL_H_
 #define PARPLAN_SERVER_ACCESS_CREDENTIAL_H_
 
+#include <sys/types.h>
+
 #include <string>
 
 #include "absl/time/time.h"
@@ -12,14 +14,16 @@
 
 namespace parplan {
 
-// A token or the names of a certificate, with the time at which it ends.
+// A token, the names of a certificate, or the user of a Unix socket, with the time at which it
+// ends.
 struct Credential {
   // The form in which the caller proves who it is.
   enum class Kind {
-    // Neither a certificate nor a token that the server reads.
+    // None of the others, or the server does not read it.
     kNone,
     kToken,
     kCertificate,
+    kLocalUser,
   };
 
   Kind kind = Kind::kNone;
@@ -27,7 +31,10 @@ struct Credential {
   std::string token;
   // The names of kCertificate.
   CertificateNames names;
-  // The end that the token or certificate states; infinite for kNone. InfinitePast for a token that
+  // The user of kLocalUser.
+  uid_t user = 0;
+  // The end that the token or certificate states; infinite for kNone and
+  // kLocalUser. InfinitePast for a token that
   // does not pass when the credential is made; if the end of a certificate cannot be read, that
   // moment.
   absl::Time expiry = absl::InfiniteFuture();

@@ -19,6 +19,8 @@ constexpr size_t kMaxDnsBytes = 253;
 constexpr size_t kMaxNamespaceBytes = 63;
 // X.509 allows 64 characters of at most 4 bytes.
 constexpr size_t kMaxCommonNameBytes = 256;
+// The default of the kernel's `overflowuid`.
+constexpr uid_t kOverflowUser = 65534;
 
 bool IsDomainCharacter(char c) {
   return absl::ascii_islower(static_cast<unsigned char>(c)) ||
@@ -92,6 +94,10 @@ std::optional<Identity> Identity::OfServiceAccount(absl::string_view subject) {
     return std::nullopt;
   }
   return Identity(absl::StrCat("k8s:", parts[0], "/", parts[1]));
+}
+
+Identity Identity::OfLocalUser(uid_t user) {
+  return user == kOverflowUser ? Unnamed() : Identity(absl::StrCat("uid:", user));
 }
 
 }  // namespace parplan

@@ -4,6 +4,8 @@
 #ifndef PARPLAN_SERVER_ACCESS_IDENTITY_H_
 #define PARPLAN_SERVER_ACCESS_IDENTITY_H_
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,8 +36,10 @@ enum class NameSource { kDns, kCommonName };
 //   dns:slurm.lab.example         its first DNS name, in lower case
 //   cn:operator                   its common name
 //   k8s:lab/trainer               the namespace and the name of a Kubernetes service account
-//   unnamed                       a certificate without a name that counts, or a refused token
-//   anonymous                     neither a certificate nor a token that the server reads
+//   uid:1000                      the user who connected to a Unix socket
+//   unnamed                       a certificate without a name that counts, a refused token, or a
+//                                 user whom the system cannot name
+//   anonymous                     nothing of these that the server reads
 class Identity {
  public:
   static Identity Anonymous() { return Identity("anonymous"); }
@@ -55,6 +59,10 @@ class Identity {
   // `system:serviceaccount:NAMESPACE:NAME`. Nothing for another subject, which includes a namespace
   // or a name of characters or of a length that Kubernetes does not allow.
   static std::optional<Identity> OfServiceAccount(absl::string_view subject);
+
+  // Returns the identity of a user of this machine. `Unnamed` for 65534, which the system gives all
+  // users whom the user namespace of this process lacks.
+  static Identity OfLocalUser(uid_t user);
 
   // The text in one of the forms above.
   const std::string& text() const { return text_; }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -24,6 +25,13 @@ bool IsJobId(absl::string_view text) {
            return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ||
                   c == '_';
          });
+}
+
+// Returns whether the text is the identity of a user.
+bool IsUser(absl::string_view text) {
+  uid_t user = 0;
+  return absl::ConsumePrefix(&text, "uid:") && absl::SimpleAtoi(text, &user) &&
+         Identity::OfLocalUser(user).text() == absl::StrCat("uid:", text);
 }
 
 absl::Status PatternError(absl::string_view field, absl::string_view text, absl::string_view rule) {
@@ -62,9 +70,15 @@ absl::StatusOr<IdentityPattern> IdentityPattern::Create(absl::string_view text,
   const bool is_spiffe = absl::StartsWith(text, "spiffe://");
   const bool is_dns = absl::StartsWith(text, "dns:");
   if (text != "anonymous" && !is_spiffe && !is_dns && !absl::StartsWith(text, "cn:") &&
-      !absl::StartsWith(text, "k8s:")) {
+      !absl::StartsWith(text, "k8s:") && !absl::StartsWith(text, "uid:")) {
+    return PatternError(
+        field, text,
+        "must begin with `spiffe://`, `dns:`, `cn:`, `k8s:` or `uid:`, or be `anonymous`");
+  }
+  if (absl::StartsWith(text, "uid:") && text != "uid:*" && !IsUser(text)) {
     return PatternError(field, text,
-                        "must begin with `spiffe://`, `dns:`, `cn:` or `k8s:`, or be `anonymous`");
+                        "must be `uid:` and the number of a user (`id -u NAME` prints it) other "
+                        "than 65534, or `uid:*`");
   }
   IdentityPattern pattern;
   for (const absl::string_view part : absl::StrSplit(text, '/')) {

@@ -5,6 +5,7 @@
 //   dns:{node}.nodes.lab.example
 //   cn:planner-*
 //   k8s:{cluster}/planner
+//   uid:1000
 //
 // A placeholder stands for one or more characters without `/`, and between two `/` there is at most
 // one, so an identity matches in one way only. `{cluster}`, `{node}` and `{job}` stand for an id
@@ -35,10 +36,11 @@ class IdentityPattern {
   };
 
   // Returns the pattern of `text`. INVALID_ARGUMENT (SPEC_INVALID) naming `field` unless `text` is
-  // `anonymous` or begins with `spiffe://`, `dns:`, `cn:` or `k8s:`; if it has two placeholders
-  // between two `/`, one other than `*` twice, one in a trust domain, or an unknown one; and for a
-  // service account that is no `k8s:NAMESPACE/NAME`. Other texts that no identity matches are not
-  // refused.
+  // `anonymous` or begins with `spiffe://`, `dns:`, `cn:`, `k8s:` or `uid:`; if it has two
+  // placeholders between two `/`, one other than `*` twice, one in a trust domain, or an unknown
+  // one; for a service account that is no `k8s:NAMESPACE/NAME`; and for a user that is neither a
+  // number in the form of `Identity::OfLocalUser` nor `uid:*`. Other texts that no identity matches
+  // are not refused.
   static absl::StatusOr<IdentityPattern> Create(absl::string_view text, absl::string_view field);
 
   // Returns the captures, nothing if the identity does not match. Upper and lower case differ, but

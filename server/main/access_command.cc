@@ -1,6 +1,10 @@
 // `parplan-server access table|show`: which role may call what, and which roles an identity holds.
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -29,6 +33,7 @@ struct AccessFlags {
   std::string uri;
   std::string dns_name;
   std::string common_name;
+  std::optional<int64_t> user;
 };
 
 std::string TextOf(const IdSet& set) { return set.has_all ? "*" : absl::StrJoin(set.ids, ","); }
@@ -37,7 +42,7 @@ absl::Status Table(const Session& session, const AccessFlags& /*flags*/) {
   return Print(session, AccessTableMarkdown());
 }
 
-// Prints the identity of a certificate with these names, and its roles.
+// Prints the identity of a certificate with these names, or of a user, and its roles.
 absl::Status ShowRoles(const Session& session, const AccessFlags& flags) {
   Settings settings;
   PARPLAN_RETURN_IF_ERROR(ReadConfigFile(flags.config, settings));
@@ -48,10 +53,16 @@ absl::Status ShowRoles(const Session& session, const AccessFlags& flags) {
   if (!flags.uri.empty()) names.uris.push_back(flags.uri);
   if (!flags.dns_name.empty()) names.dns_names.push_back(flags.dns_name);
   if (!flags.common_name.empty()) names.common_names.push_back(flags.common_name);
-  const bool is_anonymous =
-      names.uris.empty() && names.dns_names.empty() && names.common_names.empty();
+  const bool has_names =
+      !names.uris.empty() || !names.dns_names.empty() || !names.common_names.empty();
+  if (has_names && flags.user.has_value()) {
+    return FieldError(Reason::kSpecInvalid, "--uid",
+                      "a caller has a certificate or is a user of a Unix socket; leave one out");
+  }
   const std::shared_ptr<const Caller> caller =
-      is_anonymous ? authorizer.AnonymousCaller() : authorizer.CallerOf(names);
+      has_names                ? authorizer.CallerOf(names)
+      : flags.user.has_value() ? authorizer.CallerOfLocalUser(static_cast<uid_t>(*flags.user))
+                               : authorizer.AnonymousCaller();
   nlohmann::ordered_json object = {{"identity", caller->identity().text()},
                                    {"may_do_everything", allows_all},
                                    {"roles", nlohmann::ordered_json::array()}};
@@ -94,8 +105,8 @@ void AddAccessCommand(shell::Command app, const Session& session, shell::Action&
   add("table", "Print the table of methods and roles (docs/security.md has it)", "", Table);
   shell::Command show =
       add("show",
-          "Print the roles of a certificate with these names; without names, of a caller "
-          "without a certificate",
+          "Print the roles of a certificate with these names, or of a user; without either, of a "
+          "caller without a certificate",
           " --config parplan-server.json --uri spiffe://lab.example/node/a", ShowRoles);
   show.AddOption("--config", flags->config, "Configuration file of the server")
       .TypeName("FILE")
@@ -104,6 +115,9 @@ void AddAccessCommand(shell::Command app, const Session& session, shell::Action&
   show.AddOption("--dns", flags->dns_name, "A DNS name among its alternative names")
       .TypeName("NAME");
   show.AddOption("--cn", flags->common_name, "Its common name").TypeName("NAME");
+  show.AddOption("--uid", flags->user, "Number of a user of the Unix socket instead")
+      .TypeName("N")
+      .Check(shell::Between(0.0, 4294967294.0));
 }
 
 }  // namespace parplan

@@ -71,6 +71,7 @@ absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
       settings.service_accounts =
           ServiceAccountSettings{accounts.key_set_file(), accounts.issuer(), accounts.audience()};
     }
+    settings.unix_users = authorization.unix_users();
     settings.grants.emplace();
     for (const config::v1::Grant& grant : authorization.grants()) {
       settings.grants->push_back(ToGrant(grant));

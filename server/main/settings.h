@@ -70,6 +70,8 @@ struct Settings {
   std::vector<std::string> certificate_names;
   // Absent if tokens are not read.
   std::optional<ServiceAccountSettings> service_accounts;
+  // Whether the users of the Unix socket are identities.
+  bool unix_users = false;
   // Absent if the file has no `authorization`.
   std::optional<std::vector<Grant>> grants;
   // Path of the audit log; empty for none.

@@ -112,6 +112,14 @@ absl::Status CheckTokenTransport(const Settings& settings) {
   return absl::OkStatus();
 }
 
+// Checks that the server can know the users of its connections.
+absl::Status CheckUserTransport(const Settings& settings) {
+  if (absl::StartsWith(settings.listen, "unix:") && settings.tls.empty()) return absl::OkStatus();
+  return FieldError(Reason::kSpecInvalid, "authorization.unix_users",
+                    "only a Unix socket without TLS knows the users of its connections; listen on "
+                    "unix:PATH without tls_certificate, or leave it out");
+}
+
 // Returns a verifier with the keys that the file has now.
 absl::StatusOr<std::shared_ptr<const TokenVerifier>> TokensOf(
     const ServiceAccountSettings& accounts) {
@@ -224,6 +232,8 @@ absl::StatusOr<AccessRules> AccessRulesOf(const Settings& settings) {
     PARPLAN_RETURN_IF_ERROR(CheckTokenTransport(settings));
     PARPLAN_ASSIGN_OR_RETURN(rules.tokens, TokensOf(*settings.service_accounts));
   }
+  if (settings.unix_users) PARPLAN_RETURN_IF_ERROR(CheckUserTransport(settings));
+  rules.knows_local_users = settings.unix_users;
   PARPLAN_ASSIGN_OR_RETURN(
       rules.policy,
       Policy::Create(settings.grants.value_or(std::vector<Grant>()), "authorization.grants"));

@@ -54,7 +54,7 @@ Call::Call(const RpcContext& rpc, absl::string_view method,
   record_.peer = server_context.peer();
   server_context.AddTrailingMetadata(kRequestIdMetadata, record_.request_id);
   std::shared_ptr<const Caller> caller =
-      CallerOf(server_context, rpc.authorizer, rpc.core.clock().Now());
+      CallerOf(server_context, rpc.gate, rpc.authorizer, rpc.core.clock().Now());
   record_.identity = caller->identity().text();
   context_ = CallContext::Create(
       record_.request_id,
@@ -71,9 +71,9 @@ void Call::WatchCredential(const grpc::CallbackServerContext& server_context,
   const std::shared_ptr<const Caller>& caller = context_->caller();
   // A refused caller gets its error at its first message.
   if (!caller->refusal().ok()) return;
-  credential_ =
-      rpc_.credentials.Add(CredentialOf(server_context, rpc_.authorizer, rpc_.core.clock().Now()),
-                           caller, std::move(end));
+  credential_ = rpc_.credentials.Add(
+      CredentialOf(server_context, rpc_.gate, rpc_.authorizer, rpc_.core.clock().Now()), caller,
+      std::move(end));
 }
 
 Call::~Call() {

@@ -50,10 +50,14 @@ bool IsPrivate(const grpc::ServerContextBase& context, const grpc::AuthContext* 
 // Returns the caller of a call without a certificate.
 std::shared_ptr<const Caller> CallerOfMetadata(const grpc::ServerContextBase& context,
                                                const grpc::AuthContext* peer,
-                                               Authorizer& authorizer, absl::Time now) {
+                                               const ConnectionGate& gate, Authorizer& authorizer,
+                                               absl::Time now) {
   const auto& metadata = context.client_metadata();
   const auto [begin, end] = metadata.equal_range("authorization");
-  if (begin == end || !authorizer.ReadsTokens()) return authorizer.AnonymousCaller();
+  if (begin == end || !authorizer.ReadsTokens()) {
+    const std::optional<uid_t> user = gate.UserOf(context.peer());
+    return user.has_value() ? authorizer.CallerOfLocalUser(*user) : authorizer.AnonymousCaller();
+  }
   if (std::next(begin) != end) return Caller::Refused(Refused("there are two of them"));
   if (!IsPrivate(context, peer)) {
     return Caller::Refused(
@@ -93,18 +97,19 @@ CertificateNames NamesOf(const grpc::AuthContext& peer) {
 }  // namespace
 
 std::shared_ptr<const Caller> CallerOf(const grpc::ServerContextBase& context,
-                                       Authorizer& authorizer, absl::Time now) {
+                                       const ConnectionGate& gate, Authorizer& authorizer,
+                                       absl::Time now) {
   const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
   // `IsPeerAuthenticated` is false also for a certificate without any name, which is no anonymous
   // caller. The server asks for certificates only to verify them (server_credentials.cc).
   if (peer == nullptr || peer->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME).empty()) {
-    return CallerOfMetadata(context, peer.get(), authorizer, now);
+    return CallerOfMetadata(context, peer.get(), gate, authorizer, now);
   }
   return authorizer.CallerOf(NamesOf(*peer));
 }
 
-Credential CredentialOf(const grpc::ServerContextBase& context, Authorizer& authorizer,
-                        absl::Time now) {
+Credential CredentialOf(const grpc::ServerContextBase& context, const ConnectionGate& gate,
+                        Authorizer& authorizer, absl::Time now) {
   const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
   if (peer != nullptr) {
     const std::vector<std::string> certificates = ValuesOf(*peer, GRPC_X509_PEM_CERT_PROPERTY_NAME);
@@ -113,13 +118,18 @@ Credential CredentialOf(const grpc::ServerContextBase& context, Authorizer& auth
       return {.kind = Credential::Kind::kCertificate,
               .token = "",
               .names = NamesOf(*peer),
+              .user = 0,
               .expiry = end,
               .end = end};
     }
   }
   const auto& metadata = context.client_metadata();
   const auto found = metadata.find("authorization");
-  if (found == metadata.end()) return {};
+  if (found == metadata.end() || !authorizer.ReadsTokens()) {
+    const std::optional<uid_t> user = gate.UserOf(context.peer());
+    if (!user.has_value()) return {};
+    return {.kind = Credential::Kind::kLocalUser, .token = "", .names = {}, .user = *user};
+  }
   absl::string_view value(found->second.data(), found->second.size());
   if (value.size() >= sizeof(kBearer)) value.remove_prefix(sizeof(kBearer) - 1);
   return authorizer.CredentialOfToken(value, now);

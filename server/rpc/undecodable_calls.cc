@@ -48,9 +48,10 @@ class Watcher final : public grpc::experimental::Interceptor {
         "the request is no message of this method, or has more parts than any valid one";
     record.duration = rpc_.core.clock().Steady() - start_;
     record.peer = info_.server_context()->peer();
-    record.identity = CallerOf(*info_.server_context(), rpc_.authorizer, rpc_.core.clock().Now())
-                          ->identity()
-                          .text();
+    record.identity =
+        CallerOf(*info_.server_context(), rpc_.gate, rpc_.authorizer, rpc_.core.clock().Now())
+            ->identity()
+            .text();
     rpc_.core.observer().CallStarted(record.method);
     rpc_.core.observer().CallFinished(record.method, record.code, record.reason, record.duration);
     if (rpc_.logger) rpc_.logger(record);

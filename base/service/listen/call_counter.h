@@ -19,7 +19,7 @@ namespace parplan {
 // limit of all calls here. Safe to use from any thread.
 class CallCounters final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  // Which connections may give way to new ones.
+  // Says which connections may give way to new ones.
   enum class Idle {
     // All of them, the oldest first.
     kAlways,

@@ -7,7 +7,7 @@
 namespace parplan {
 namespace {
 
-// A number that is spare here may be in use elsewhere in this process, and one that nobody has too.
+// A number that is spare here may be in use elsewhere in this process, and a new one too.
 constexpr int kMaxAttempts = 64;
 
 FileDescriptor CopyFrom(const FileDescriptor& connection, int lowest) {
@@ -38,7 +38,7 @@ FileDescriptor UserNumbers::Place(FileDescriptor connection, uid_t user) {
       spare.erase(connection.get());
       return connection;
     }
-    // The next number that nobody has.
+    // The next number that no user has.
     int free = place->first;
     for (auto taken = place; taken != user_of_.end() && taken->first == free; ++taken) {
       ++free;

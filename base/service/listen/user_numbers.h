@@ -1,4 +1,4 @@
-// Numbers of descriptors by which connections of Unix sockets are told apart, each for one user.
+// Numbers of descriptors by which connections of Unix sockets are known, each for one user.
 // `ConnectionGate` has one.
 
 #ifndef PARPLAN_BASE_SERVICE_LISTEN_USER_NUMBERS_H_
@@ -28,7 +28,7 @@ class UserNumbers {
   FileDescriptor Place(FileDescriptor connection, uid_t user);
 
   // The connection with this number has ended; its user may have the number again. Ignores a number
-  // that nobody has.
+  // that no user has.
   void Ended(int number);
 
   // Returns who has the number.

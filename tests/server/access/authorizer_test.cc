@@ -39,6 +39,27 @@ TEST(Authorizer, FindsCallersByTheirNames) {
             authorizer.CallerOf({.common_names = {"a"}}));
 }
 
+TEST(Authorizer, KnowsUsersOnlyIfItsRulesSaySo) {
+  AccessRules rules = RulesFor("uid:1000");
+  Authorizer authorizer(rules);
+  EXPECT_EQ(authorizer.CallerOfLocalUser(1000)->identity(), Identity::Anonymous());
+  EXPECT_THAT(authorizer.CallerOfLocalUser(1000)->roles(), IsEmpty());
+  rules.knows_local_users = true;
+  authorizer.Replace(rules);
+  const auto user = authorizer.CallerOfLocalUser(1000);
+  EXPECT_EQ(user->identity().text(), "uid:1000");
+  EXPECT_THAT(user->roles(), SizeIs(1));
+  EXPECT_THAT(authorizer.CallerOfLocalUser(1001)->roles(), IsEmpty());
+  // The system's number for users whom it cannot name.
+  EXPECT_EQ(authorizer.CallerOfLocalUser(65534)->identity(), Identity::Unnamed());
+  const Credential credential = {.kind = Credential::Kind::kLocalUser, .user = 1000};
+  EXPECT_OK(authorizer.Recheck(credential, *user, absl::UnixEpoch()));
+  rules.knows_local_users = false;
+  authorizer.Replace(rules);
+  EXPECT_THAT(authorizer.Recheck(credential, *user, absl::UnixEpoch()),
+              StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("uid:1000")));
+}
+
 TEST(Authorizer, ATokenThatProvesNothingIsRefusedWhateverItAsks) {
   Authorizer authorizer(RulesFor("cn:a"));
   EXPECT_FALSE(authorizer.ReadsTokens());

@@ -73,6 +73,21 @@ TEST(IdentityPattern, WhatIsNoIdOfItsKindDoesNotMatch) {
   EXPECT_EQ(Match("cn:{job}", CommonName(std::string(129, 'a'))), std::nullopt);
 }
 
+TEST(IdentityPattern, MatchesUsersByNumber) {
+  EXPECT_EQ(Match("uid:1000", Identity::OfLocalUser(1000)), Captures());
+  EXPECT_EQ(Match("uid:0", Identity::OfLocalUser(0)), Captures());
+  EXPECT_EQ(Match("uid:*", Identity::OfLocalUser(7)), Captures());
+  EXPECT_EQ(Match("uid:100", Identity::OfLocalUser(1000)), std::nullopt);
+  EXPECT_EQ(Match("uid:*", Identity::OfLocalUser(65534)), std::nullopt);
+  EXPECT_EQ(Match("uid:*", CommonName("uid:7")), std::nullopt);
+  for (const char* bad : {"uid:", "uid:root", "uid:-1", "uid:01", "uid:+1", "uid: 1", "uid:1*",
+                          "uid:{node}", "uid:65534", "uid:4294967296", "uid:1/2"}) {
+    EXPECT_THAT(IdentityPattern::Create(bad, "identities"),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("number of a user")))
+        << bad;
+  }
+}
+
 TEST(IdentityPattern, RefusesServiceAccountsThatCannotBe) {
   for (const char* bad : {"k8s:*", "k8s:planner", "k8s:{cluster}", "k8s:lab/planner/x",
                           "k8s:", "k8s:/planner", "k8s:lab/", "k8s:/"}) {
