@@ -60,6 +60,7 @@ absl::Status ReadConfigFile(const std::string& path, Settings& settings) {
   Take(config.has_tls_certificate(), config.tls_certificate(), settings.tls.certificate);
   Take(config.has_tls_key(), config.tls_key(), settings.tls.key);
   Take(config.has_tls_client_ca(), config.tls_client_ca(), settings.tls.client_ca);
+  Take(config.has_tls_crl_folder(), config.tls_crl_folder(), settings.tls.crl_folder);
   Take(config.has_insecure(), config.insecure(), settings.insecure);
   Take(config.has_insecure_metrics(), config.insecure_metrics(), settings.insecure_metrics);
   if (config.has_allow_all_callers()) settings.allow_all_callers = config.allow_all_callers();

@@ -144,7 +144,8 @@ void ReadAgain(const Settings& started, const SettingsReader& read, ServerLog& l
     if (settings->tls != started.tls) {
       log.Error("tls settings not read again",
                 {{"message",
-                  "tls_certificate, tls_key or tls_client_ca changed; the server goes on with the "
+                  "tls_certificate, tls_key, tls_client_ca or tls_crl_folder changed; the server "
+                  "goes on with the "
                   "files, and the need for certificates, that it started with: restart it"}});
       settings->tls = started.tls;
     }

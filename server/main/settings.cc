@@ -85,6 +85,10 @@ void AddFlags(CLI::App& app, Settings& settings, std::string& config_path) {
   app.add_option("--tls-client-ca", settings.tls.client_ca,
                  "Accept only callers with a certificate of these CAs, PEM")
       ->type_name("FILE");
+  app.add_option("--tls-crl-folder", settings.tls.crl_folder,
+                 "Refuse certificates that the lists of these CAs revoke, PEM, named by "
+                 "`openssl rehash`")
+      ->type_name("FOLDER");
   app.add_flag("--insecure,!--no-insecure", settings.insecure,
                "Allow other machines to reach a server without TLS");
   app.add_flag(

@@ -13,7 +13,8 @@ namespace parplan {
 // Returns OK if there are no files. INVALID_ARGUMENT (SPEC_INVALID) naming field and file for a
 // file that is missing, cannot be read, has other contents or is encrypted, for a key that is not
 // that of the certificate, and for a server certificate that is not valid at `now`. Certificate and
-// key go together, and a client CA needs both. Whether further certificates and those of the client
+// key go together, a client CA needs both, and a folder of revocation lists needs a client CA and a
+// good list of each. Whether further certificates and those of the client
 // CA are valid is not checked.
 absl::Status CheckTlsFiles(const TlsFiles& files, absl::Time now);
 

@@ -22,6 +22,7 @@ std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const TlsFiles& f
   options.watch_identity_key_cert_pairs();
   if (mutual) {
     options.watch_root_certs();
+    if (!files.crl_folder.empty()) options.set_crl_directory(files.crl_folder);
     options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   }
   return grpc::experimental::TlsServerCredentials(options);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/service/tls/pem_files.h"
+#include "base/service/tls/revocation_lists.h"
 #include "base/status_macros.h"
 
 namespace parplan {
@@ -30,6 +31,7 @@ absl::StatusOr<std::unique_ptr<TlsCopies>> TlsCopies::Make(const TlsFiles& files
   made->copies_.certificate = PathOf(made->certificate_.file);
   made->copies_.key = PathOf(made->key_.file);
   if (!files.client_ca.empty()) made->copies_.client_ca = PathOf(made->client_ca_.file);
+  made->copies_.crl_folder = files.crl_folder;
   return made;
 }
 
@@ -38,8 +40,14 @@ absl::Status TlsCopies::Refresh(absl::Time now) {
                            ReadTlsKeyPair(files_.certificate, files_.key, now));
   std::vector<Renewal> renewals;
   if (!files_.client_ca.empty()) {
-    PARPLAN_ASSIGN_OR_RETURN(const std::string client_ca,
+    PARPLAN_ASSIGN_OR_RETURN(std::string client_ca,
                              ReadCertificates("tls_client_ca", files_.client_ca));
+    if (!files_.crl_folder.empty()) {
+      PARPLAN_ASSIGN_OR_RETURN(const std::string lists,
+                               ReadRevocationLists(files_.crl_folder, client_ca, now));
+      // Readers of certificates pass over it.
+      absl::StrAppend(&client_ca, "\n", lists);
+    }
     PARPLAN_RETURN_IF_ERROR(Prepare(client_ca, client_ca_, renewals));
   }
   // gRPC compares the times of both files before and after it reads them, so it takes no key with

@@ -29,8 +29,9 @@ class TlsCopies {
   // The paths of the copies, for as long as this object lives.
   const TlsFiles& copies() const { return copies_; }
 
-  // Reads the files again, and copies them if they are good and others than before. Else returns
-  // the error of `Make`; the copies are then as they were.
+  // Reads the files again, and copies them if they are good and others than before. Revocation
+  // lists stay in their folder; other ones count as another file of CAs, since gRPC reads lists
+  // again only with that. Else returns the error of `Make`; the copies are then as they were.
   absl::Status Refresh(absl::Time now);
 
  private:

@@ -27,6 +27,11 @@ class Tls(unittest.TestCase):
     def setUpClass(cls):
         cls.certificate_folder = tempfile.TemporaryDirectory()
         cls.certificates = parplan.make_certificates(cls.certificate_folder.name)
+        cls.openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out",
+                    "other.key")
+        cls.openssl("req", "-new", "-key", "other.key", "-subj", "/CN=other", "-out", "other.csr")
+        cls.openssl("x509", "-req", "-in", "other.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+                    "-CAcreateserial", "-days", "2", "-extfile", "client.ext", "-out", "other.pem")
 
     @classmethod
     def tearDownClass(cls):
@@ -124,6 +129,116 @@ class Tls(unittest.TestCase):
             self.assertLess(time.monotonic(), end, "the log has nothing of the good files")
             time.sleep(0.2)
         self.assertEqual(self.ask(server), grpc.StatusCode.OK)
+
+    @classmethod
+    def openssl(cls, *arguments):
+        subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True,
+                       cwd=cls.certificates)
+
+    def write_list(self, folder, *revoked, authority="ca", seconds=3600):
+        """Writes the authority's list into the folder, with the names by which it is found."""
+        state = pathlib.Path(self.folder.name) / f"{authority}-state"
+        shutil.rmtree(state, ignore_errors=True)
+        state.mkdir()
+        (state / "index").touch()
+        (state / "number").write_text("01")
+        config = state / "openssl.cnf"
+        config.write_text("[ca]\ndefault_ca = own\n[own]\n"
+                          f"database = {state / 'index'}\ncrlnumber = {state / 'number'}\n"
+                          f"certificate = {authority}.pem\nprivate_key = {authority}.key\n"
+                          "default_md = sha256\n")
+        for name in revoked:
+            self.openssl("ca", "-config", config, "-revoke", f"{name}.pem")
+        folder.mkdir(exist_ok=True)
+        staged = state / "list.pem"
+        self.openssl("ca", "-config", config, "-gencrl", "-crlsec", seconds, "-out", staged)
+        os.rename(staged, folder / f"{authority}.crl.pem")
+        self.openssl("rehash", folder)
+
+    def wait_for_code(self, server, code, name="client"):
+        end = time.monotonic() + 60
+        while self.ask(server, f"{name}.key", f"{name}.pem") != code:
+            self.assertLess(time.monotonic(), end, server.log())
+            time.sleep(0.2)
+
+    def test_a_revoked_certificate_is_refused(self):
+        lists = pathlib.Path(self.folder.name) / "lists"
+        self.write_list(lists, "client")
+        server = self.serve(*self.tls_flags(mutual=True), "--tls-crl-folder", lists)
+        self.assertEqual(self.ask(server, "client.key", "client.pem"),
+                         grpc.StatusCode.UNAVAILABLE)
+        # Another certificate of the same authority is not on the list.
+        self.assertEqual(self.ask(server, "other.key", "other.pem"), grpc.StatusCode.OK)
+
+    def test_a_renewed_list_counts_without_a_restart(self):
+        lists = pathlib.Path(self.folder.name) / "lists"
+        self.write_list(lists)
+        server = self.serve(*self.tls_flags(mutual=True), "--tls-crl-folder", lists)
+        self.assertEqual(self.ask(server, "client.key", "client.pem"), grpc.StatusCode.OK)
+        self.write_list(lists, "client")
+        self.wait_for_code(server, grpc.StatusCode.UNAVAILABLE)
+        self.assertEqual(self.ask(server, "other.key", "other.pem"), grpc.StatusCode.OK)
+        # A folder that has lost its lists revokes what it revoked, and the log says so.
+        for each in lists.iterdir():
+            each.unlink()
+        end = time.monotonic() + 60
+        while "lacks the revocation list" not in server.log():
+            self.assertLess(time.monotonic(), end, server.log())
+            time.sleep(0.2)
+        # Longer than gRPC takes to read files again.
+        time.sleep(6)
+        self.assertEqual(self.ask(server, "client.key", "client.pem"),
+                         grpc.StatusCode.UNAVAILABLE)
+        # One that revokes less is taken too.
+        self.write_list(lists)
+        self.wait_for_code(server, grpc.StatusCode.OK)
+
+    def test_with_an_expired_list_nobody_is_served(self):
+        lists = pathlib.Path(self.folder.name) / "lists"
+        self.write_list(lists, seconds=15)
+        server = self.serve(*self.tls_flags(mutual=True), "--tls-crl-folder", lists)
+        self.wait_for_code(server, grpc.StatusCode.UNAVAILABLE)
+        end = time.monotonic() + 60
+        while "has expired" not in server.log():
+            self.assertLess(time.monotonic(), end, server.log())
+            time.sleep(0.2)
+        self.write_list(lists)
+        self.wait_for_code(server, grpc.StatusCode.OK)
+
+    def test_a_folder_without_good_lists_is_refused(self):
+        lists = pathlib.Path(self.folder.name) / "lists"
+        flags = (*self.tls_flags(mutual=True), "--listen", "127.0.0.1:0", "--tls-crl-folder", lists)
+
+        def refuse(why, flags=flags):
+            code, message = self.refuse(*flags)
+            self.assertEqual(code, 1, message)
+            self.assertIn("tls_crl_folder", message)
+            self.assertIn(why, message)
+
+        refuse("cannot be read")
+        lists.mkdir()
+        refuse("lacks the revocation list of /CN=ca")
+        # Without `openssl rehash`, and of another authority.
+        self.write_list(lists)
+        found = [path for path in lists.iterdir() if path.is_symlink()]
+        self.assertEqual(len(found), 1)
+        hashed = found[0]
+        hashed.unlink()
+        refuse("lacks the revocation list of /CN=ca")
+        self.write_list(lists, authority="rogue-ca")
+        rogue = next(path for path in lists.iterdir()
+                     if path.is_symlink() and path.name != hashed.name)
+        shutil.copy(rogue, hashed)
+        refuse("openssl rehash")
+        hashed.write_text("garbage")
+        refuse("holds no X509 CRL")
+        hashed.unlink()
+        self.write_list(lists, seconds=1)
+        time.sleep(2.1)
+        refuse("has expired")
+        self.write_list(lists)
+        refuse("needs tls_client_ca", (*self.tls_flags(mutual=False), "--listen", "127.0.0.1:0",
+                                       "--tls-crl-folder", lists))
 
     def test_other_machines_need_tls_or_the_word_insecure(self):
         code, message = self.refuse("--listen", "0.0.0.0:0")
