@@ -16,13 +16,13 @@
 #include "base/service/shell/port_file.h"
 #include "base/status_macros.h"
 #include "base/system/steady_clock.h"
-#include "clients/cpp/profile_client.h"
 #include "profiler-agent/daemon/agent_metrics.h"
 #include "profiler-agent/daemon/link_probe.h"
 #include "profiler-agent/daemon/look_times.h"
 #include "profiler-agent/daemon/measuring.h"
 #include "profiler-agent/daemon/remembered.h"
 #include "profiler-agent/daemon/status_text.h"
+#include "profiler-agent/daemon/upload_client.h"
 #include "profiler-agent/daemon/wake_set.h"
 #include "profiler-agent/drift/window_spool.h"
 #include "profiler-agent/measure/torch_job.h"
@@ -60,9 +60,8 @@ class Daemon {
                              Remembered::Open(absl::StrCat(options_.state_dir, "/measured")));
     PARPLAN_ASSIGN_OR_RETURN(queue_,
                              UploadQueue::Open(absl::StrCat(options_.state_dir, "/uploads")));
-    PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
-                             MakeChannel(options_.server));
-    client_ = std::make_unique<ProfileClient>(channel);
+    PARPLAN_ASSIGN_OR_RETURN(client_,
+                             UploadClient::Create(options_.server, options_.upload_timeout));
     int metrics_port = 0;
     if (!options_.watch.metrics_listen.empty()) {
       PARPLAN_ASSIGN_OR_RETURN(metrics_port, metrics_.Serve(options_.watch.metrics_listen));
@@ -88,7 +87,8 @@ class Daemon {
       LogEvent("error", "no leases are taken", {{"message", StatusText(status)}});
     }
     uploader_ = std::make_unique<Uploader>(
-        *queue_, [this](const PendingUpload& upload) { return Bring(upload); }, BackoffOptions(),
+        *queue_, [this](const PendingUpload& upload) { return client_->Upload(upload); },
+        BackoffOptions(),
         [this](const PendingUpload& upload, const absl::Status& status) { Saw(upload, status); });
     return absl::OkStatus();
   }
@@ -196,18 +196,7 @@ class Daemon {
     if (!(*profile)->collective_timings().empty()) next_links_ = now + kLinkPause;
   }
 
-  // Runs on the uploader's thread, as does `Saw`.
-  absl::Status Bring(const PendingUpload& upload) {
-    v1::Profile profile;
-    if (!profile.ParseFromString(upload.profile)) {
-      return absl::InvalidArgumentError("the queue holds no profile");
-    }
-    CallOptions call;
-    call.timeout = options_.upload_timeout;
-    call.log_request_id = upload.request_id;
-    return client_->Upload(upload.parent, profile, upload.request_id, call).status();
-  }
-
+  // Runs on the uploader's thread.
   void Saw(const PendingUpload& upload, const absl::Status& status) {
     const bool may_retry = MayRetryUpload(status);
     metrics_.CountUpload(status, may_retry);
@@ -366,7 +355,7 @@ class Daemon {
   std::unique_ptr<WakeSet> wakes_;
   std::unique_ptr<Remembered> remembered_;
   std::unique_ptr<UploadQueue> queue_;
-  std::unique_ptr<ProfileClient> client_;
+  std::unique_ptr<UploadClient> client_;
   std::unique_ptr<HealthServer> health_;
   WindowSpool spool_;
   // Passive timings since the last measurement, newest last, and the shapes that have drifted.

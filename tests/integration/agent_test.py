@@ -3,6 +3,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import grpc
 
 from agent_process import QUICK, Agent
 from machine import PATIENCE_SECONDS, children, is_there, wait_for
-from parplan_process import Server
+from parplan_process import Server, make_certificates
 
 FLAGS = argparse.Namespace()
 OK, FAILED, WRONG, BUSY, STOPPED = range(5)
@@ -270,6 +271,24 @@ class DaemonTest(AgentTest):
                     self.assertEqual(agent.wait_for_event("uploaded")["request_id"],
                                      first["request_id"])
                     self.assertEqual(agent.end(), OK)
+
+    def test_uploads_with_the_certificate_that_is_there_now(self):
+        folder = make_certificates(self.folder / "certificates")
+        pem, key, config = (folder / name for name in ("live.pem", "live.key", "all.json"))
+        # One of an authority that the server does not know.
+        shutil.copy(folder / "rogue.pem", pem)
+        shutil.copy(folder / "rogue.key", key)
+        config.write_text('{"allow_all_callers": true}')
+        with self.server("--config", config, "--tls-certificate", folder / "server.pem", "--tls-key",
+                         folder / "server.key", "--tls-client-ca", folder / "ca.pem") as server, \
+                self.daemon(server.address, "--tls-ca", folder / "ca.pem", "--tls-certificate", pem,
+                            "--tls-key", key, "--no-leases") as agent:
+            agent.wait_for_event("upload failed")
+            # A certificate without its key is not taken.
+            shutil.copy(folder / "client.pem", pem)
+            agent.wait_for_event("tls files")
+            shutil.copy(folder / "client.key", key)
+            agent.wait_for_metric(STORED, 1)
 
     def test_sets_damaged_profiles_aside(self):
         with self.server() as server:

@@ -66,7 +66,8 @@ absl::Status UploadCalibration(const Session& session, const CalibrationFlags& f
   PARPLAN_ASSIGN_OR_RETURN(*request.mutable_calibration(), ReadCalibration(flags.file_path));
   request.set_parent(ClusterName{flags.cluster}.ToString());
   request.set_request_id(flags.request_id);
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           flags.server.Connect(session));
   CalibrationClient client(channel);
   PARPLAN_ASSIGN_OR_RETURN(const v1::Calibration stored,
                            client.Upload(request, flags.server.Call()));
@@ -90,7 +91,8 @@ absl::Status UploadCalibration(const Session& session, const CalibrationFlags& f
 }
 
 absl::Status ListCalibrations(const Session& session, const CalibrationFlags& flags) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           flags.server.Connect(session));
   CalibrationClient client(channel);
   v1::ListCalibrationsRequest request;
   request.set_parent(ClusterName{flags.cluster}.ToString());
@@ -122,7 +124,8 @@ absl::Status ListCalibrations(const Session& session, const CalibrationFlags& fl
 }
 
 absl::Status ShowCalibration(const Session& session, const CalibrationFlags& flags) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           flags.server.Connect(session));
   v1::GetCalibrationRequest request;
   request.set_name(flags.name);
   PARPLAN_ASSIGN_OR_RETURN(const v1::Calibration calibration,
@@ -146,7 +149,8 @@ absl::Status ActivateNamed(const Session& session, const CalibrationFlags& flags
     }
     cluster = name.cluster;
   }
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           flags.server.Connect(session));
   CalibrationClient client(channel);
   PARPLAN_ASSIGN_OR_RETURN(const v1::ActiveCalibration active,
                            Activate(client, cluster, flags.name, flags.server.Call()));

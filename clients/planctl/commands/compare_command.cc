@@ -33,7 +33,8 @@ struct CompareFlags {
   bool offline = false;
 };
 
-absl::StatusOr<std::vector<v1::PlannerComparison>> Rows(const CompareFlags& flags) {
+absl::StatusOr<std::vector<v1::PlannerComparison>> Rows(const Session& session,
+                                                        const CompareFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(v1::PlanSpec spec, flags.question.ReadSpec());
   if (flags.offline) {
     if (!spec.options().has_search_time_limit()) {
@@ -50,14 +51,15 @@ absl::StatusOr<std::vector<v1::PlannerComparison>> Rows(const CompareFlags& flag
   v1::CreatePlanRequest request;
   request.set_parent(absl::StrCat("clusters/", spec.topology().cluster()));
   *request.mutable_spec() = spec;
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           flags.server.Connect(session));
   PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan,
                            PlanClient(channel).CreatePlan(std::move(request), flags.server.Call()));
   return std::vector<v1::PlannerComparison>(plan.comparisons().begin(), plan.comparisons().end());
 }
 
 absl::Status Compare(const Session& session, const CompareFlags& flags) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::PlannerComparison> rows, Rows(flags));
+  PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::PlannerComparison> rows, Rows(session, flags));
   return Print(session, session.json ? ComparisonJson(rows) : ComparisonText(rows));
 }
 

@@ -43,7 +43,8 @@ absl::Status ListExecutions(const Session& session, const ExecutionsFlags& flags
   if (flags.plan.empty() == flags.cluster.empty()) {
     return FieldError(Reason::kSpecInvalid, "--plan", "give --plan or --cluster, one of the two");
   }
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           flags.server.Connect(session));
   std::vector<std::string> plans = {flags.plan};
   if (flags.plan.empty()) {
     PlanClient client(channel);
@@ -67,7 +68,8 @@ absl::Status ListExecutions(const Session& session, const ExecutionsFlags& flags
 }
 
 absl::Status ShowExecution(const Session& session, const ExecutionsFlags& flags) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           flags.server.Connect(session));
   v1::GetExecutionRequest request;
   request.set_name(flags.name);
   PARPLAN_ASSIGN_OR_RETURN(const v1::Execution execution,

@@ -61,8 +61,8 @@ absl::StatusOr<PlanView> PlanHere(const PlanFlags& flags, const v1::PlanSpec& sp
   return view;
 }
 
-absl::StatusOr<PlanView> AskServer(const PlanFlags& flags, const v1::PlanSpec& spec,
-                                   ProgressLine& progress) {
+absl::StatusOr<PlanView> AskServer(const Session& session, const PlanFlags& flags,
+                                   const v1::PlanSpec& spec, ProgressLine& progress) {
   v1::CreatePlanRequest request;
   request.set_parent(absl::StrCat("clusters/", spec.topology().cluster()));
   *request.mutable_spec() = spec;
@@ -70,7 +70,8 @@ absl::StatusOr<PlanView> AskServer(const PlanFlags& flags, const v1::PlanSpec& s
   if (flags.time_to_live_hours > 0.0) {
     *request.mutable_time_to_live() = DurationToProto(absl::Hours(flags.time_to_live_hours));
   }
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           flags.server.Connect(session));
   PARPLAN_ASSIGN_OR_RETURN(const v1::Plan plan, PlanClient(channel).SearchPlan(
                                                     std::move(request),
                                                     [&progress](const v1::SearchProgress& state) {
@@ -84,14 +85,16 @@ absl::StatusOr<PlanView> AskServer(const PlanFlags& flags, const v1::PlanSpec& s
 }
 
 // Returns what a run costs on each number of whole nodes of the cluster.
-absl::StatusOr<v1::ShapePlanResponse> WeighNodes(const PlanFlags& flags, const v1::PlanSpec& spec) {
+absl::StatusOr<v1::ShapePlanResponse> WeighNodes(const Session& session, const PlanFlags& flags,
+                                                 const v1::PlanSpec& spec) {
   v1::ShapePlanRequest request = ShapeRequestOf(spec, [&flags](const v1::NodeGroup& group) {
     return DeviceRange{flags.min_node_count * group.devices_per_node(),
                        group.node_count() * group.devices_per_node()};
   });
   PARPLAN_ASSIGN_OR_RETURN(*request.mutable_money(), flags.money.Question(spec));
   if (!flags.offline) {
-    PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+    PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                             flags.server.Connect(session));
     return PlanClient(channel).ShapePlan(request, flags.server.Call());
   }
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles, flags.question.ReadProfiles());
@@ -118,7 +121,8 @@ absl::Status KeepNodes(int node_count, v1::ClusterTopology& topology) {
 
 // Chooses the number of nodes by money, and leaves as many in `spec`. FAILED_PRECONDITION
 // (NO_FEASIBLE_PLAN) if nothing fits or no plan meets the limits.
-absl::StatusOr<v1::MoneyAnswer> ChooseNodes(const PlanFlags& flags, v1::PlanSpec& spec) {
+absl::StatusOr<v1::MoneyAnswer> ChooseNodes(const Session& session, const PlanFlags& flags,
+                                            v1::PlanSpec& spec) {
   if (spec.topology().node_groups_size() != 1) {
     return FieldError(Reason::kSpecInvalid, "--money",
                       "needs a cluster file with one node group; `planctl shape --money` weighs "
@@ -129,7 +133,7 @@ absl::StatusOr<v1::MoneyAnswer> ChooseNodes(const PlanFlags& flags, v1::PlanSpec
                       absl::StrCat("must be at most the nodes of the cluster file, ",
                                    spec.topology().node_groups(0).node_count()));
   }
-  PARPLAN_ASSIGN_OR_RETURN(const v1::ShapePlanResponse shape, WeighNodes(flags, spec));
+  PARPLAN_ASSIGN_OR_RETURN(const v1::ShapePlanResponse shape, WeighNodes(session, flags, spec));
   const v1::MoneyAnswer& money = shape.money();
   if (!money.has_chosen_index()) {
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kNoFeasiblePlan,
@@ -146,12 +150,13 @@ absl::Status RunPlan(const Session& session, const PlanFlags& flags) {
   spec.mutable_options()->set_compare_baselines(flags.compare);
   std::optional<v1::MoneyAnswer> money;
   if (flags.money.is_asked) {
-    PARPLAN_ASSIGN_OR_RETURN(money, ChooseNodes(flags, spec));
+    PARPLAN_ASSIGN_OR_RETURN(money, ChooseNodes(session, flags, spec));
   }
   absl::StatusOr<PlanView> view;
   {
     ProgressLine progress(session.quiet);
-    view = flags.offline ? PlanHere(flags, spec, progress) : AskServer(flags, spec, progress);
+    view =
+        flags.offline ? PlanHere(flags, spec, progress) : AskServer(session, flags, spec, progress);
   }
   PARPLAN_RETURN_IF_ERROR(view.status());
   view->money = std::move(money);

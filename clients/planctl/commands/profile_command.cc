@@ -39,7 +39,8 @@ nlohmann::ordered_json ProfileRow(const v1::Profile& profile) {
 
 absl::Status UploadProfile(const Session& session, const ProfileFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const v1::Profile profile, ReadProfile(flags.file_path));
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           flags.server.Connect(session));
   PARPLAN_ASSIGN_OR_RETURN(
       const v1::Profile stored,
       ProfileClient(channel).Upload(absl::StrCat("clusters/", flags.cluster, "/nodes/", flags.node),
@@ -54,7 +55,8 @@ absl::Status UploadProfile(const Session& session, const ProfileFlags& flags) {
 }
 
 absl::Status ListProfiles(const Session& session, const ProfileFlags& flags) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           flags.server.Connect(session));
   ProfileClient client(channel);
   v1::ListProfilesRequest request;
   request.set_parent(flags.node.empty()
@@ -80,7 +82,8 @@ absl::Status ListProfiles(const Session& session, const ProfileFlags& flags) {
 }
 
 absl::Status ShowProfile(const Session& session, const ProfileFlags& flags) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           flags.server.Connect(session));
   v1::GetProfileRequest request;
   request.set_name(flags.name);
   PARPLAN_ASSIGN_OR_RETURN(const v1::Profile profile,
@@ -90,7 +93,8 @@ absl::Status ShowProfile(const Session& session, const ProfileFlags& flags) {
 }
 
 absl::Status DeleteProfiles(const Session& session, const ProfileFlags& flags) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           flags.server.Connect(session));
   ProfileClient client(channel);
   nlohmann::ordered_json deleted = nlohmann::ordered_json::array();
   for (const std::string& name : flags.names) {

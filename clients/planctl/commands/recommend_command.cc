@@ -159,7 +159,8 @@ absl::Status Recommend(const Session& session, const RecommendFlags& flags) {
   const v1::ShapePlanRequest request = ShapeRequestOf(spec, [&nodes](const v1::NodeGroup& group) {
     return DeviceRange{nodes.min * group.devices_per_node(), nodes.max * group.devices_per_node()};
   });
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           flags.server.Connect(session));
   PARPLAN_ASSIGN_OR_RETURN(const v1::ShapePlanResponse response,
                            PlanClient(channel).ShapePlan(request, flags.server.Call()));
   PARPLAN_ASSIGN_OR_RETURN(const int count, NodeCountOf(request, response, nodes));

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/service/shell/command_line.h"
+#include "base/service/shell/command_program.h"
 #include "clients/cpp/channel.h"
 
 namespace parplan::planctl {
@@ -26,13 +27,18 @@ struct ServerFlags {
   // its members.
   void AddTo(shell::Command command);
 
-  // Returns a channel to the server, not connected yet. The errors of `MakeChannel`, and
+  // Returns a channel to the server, not connected yet, and notes what `PlainTextNote` says. The
+  // errors of `MakeChannel`, and
   // INVALID_ARGUMENT (SPEC_INVALID) naming `--timeout` if that is not above 0 or longer than 30
   // days.
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect() const;
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const shell::Session& session) const;
   // Returns the options of one call: its timeout, which only `Connect` checks.
   CallOptions Call() const;
 };
+
+// Returns what a person should know who speaks to another machine without TLS; empty for a channel
+// with TLS or to this machine. Names other than `localhost` count as those of others.
+std::string PlainTextNote(const ChannelOptions& channel);
 
 }  // namespace parplan::planctl
 

@@ -40,9 +40,10 @@ absl::StatusOr<v1::ShapePlanResponse> ShapeHere(const ShapeFlags& flags,
   return ShapeOffline(request, profiles, calibration, flags.search.Watch());
 }
 
-absl::StatusOr<v1::ShapePlanResponse> AskServer(const ShapeFlags& flags,
+absl::StatusOr<v1::ShapePlanResponse> AskServer(const Session& session, const ShapeFlags& flags,
                                                 const v1::ShapePlanRequest& request) {
-  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, flags.server.Connect());
+  PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                           flags.server.Connect(session));
   return PlanClient(channel).ShapePlan(request, flags.server.Call());
 }
 
@@ -56,8 +57,9 @@ absl::Status Shape(const Session& session, const ShapeFlags& flags) {
   if (flags.money.is_asked) {
     PARPLAN_ASSIGN_OR_RETURN(*request.mutable_money(), flags.money.Question(spec));
   }
-  PARPLAN_ASSIGN_OR_RETURN(const v1::ShapePlanResponse response,
-                           flags.offline ? ShapeHere(flags, request) : AskServer(flags, request));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const v1::ShapePlanResponse response,
+      flags.offline ? ShapeHere(flags, request) : AskServer(session, flags, request));
   return Print(session, session.json ? ShapeJson(response) : ShapeText(response));
 }
 
