@@ -1,4 +1,4 @@
-// What sums of gradients in 16 bits lose.
+// The limit of sums of gradients in 16 bits.
 
 #ifndef PARPLAN_EXECUTOR_EXEC_GRADIENT_SUMS_H_
 #define PARPLAN_EXECUTOR_EXEC_GRADIENT_SUMS_H_
