@@ -27,6 +27,7 @@
 #include "executor/device/ranks/node_token.h"
 #include "executor/exec/exec_inputs.h"
 #include "executor/exec/execution_notes.h"
+#include "executor/exec/gradient_sums.h"
 #include "executor/exec/machine_watch.h"
 #include "executor/exec/run_record.h"
 #include "executor/report/execution_reporter.h"
@@ -114,7 +115,11 @@ class TrainingRun {
   void Begin(const CheckedPlan& plan) {
     record_.plans.push_back({.plan = plan, .first_step = applier_.step_count()});
     machine_.emplace();
-    if (!is_first() || !flags_.reports()) return;
+    if (!is_first()) return;
+    const std::string warning =
+        GradientSumWarning(plan.model().precision(), plan.plan().micro_batch_count);
+    if (!warning.empty()) LogEvent("warning", "gradients lose digits", {{"message", warning}});
+    if (!flags_.reports()) return;
     reporter_ = std::make_unique<ExecutionReporter>(
         ReporterOptions{.plan = plan.name(),
                         .on_opened =

@@ -275,7 +275,8 @@ absl::Status MeasureLayers(RankContext& job, Device& device, double peak, std::F
 }
 
 absl::StatusOr<PlanningProblem> MakeProblem(const ModelSpec& model, const DeviceFacts& facts,
-                                            const v1::Profile& measured) {
+                                            const v1::Profile& measured,
+                                            const RuntimeTraits& runtime) {
   const v1::Profile* const profiles[] = {&measured};
   PARPLAN_ASSIGN_OR_RETURN(
       ProfileSnapshot profile,
@@ -289,7 +290,7 @@ absl::StatusOr<PlanningProblem> MakeProblem(const ModelSpec& model, const Device
                                               .device_memory = facts.memory}},
                                             {{"node", 1}}));
   PlanningRules rules;
-  rules.runtime = ExecutorTraits();
+  rules.runtime = runtime;
   // Items missing from the profile are listed and estimated from the layers' operations.
   rules.allow_estimates = true;
   return PlanningProblem::Create(std::make_shared<const ModelSpec>(model),
@@ -355,8 +356,15 @@ absl::StatusOr<Measured> Run(const Plan& plan, const ModelSpec& model, ElementTy
 absl::Status ComparePlans(const ModelSpec& model, const DeviceFacts& facts,
                           const v1::Profile& profile, ElementType type, RankContext& job,
                           Device& device) {
-  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(model, facts, profile));
+  PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
+                           MakeProblem(model, facts, profile, ExecutorTraits()));
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
+  // What `planctl plan --runtime parplan` predicts for this kind of device, to be seen beside it
+  // (docs/adr/0031-what-the-review-of-cuda-left.md).
+  PARPLAN_ASSIGN_OR_RETURN(
+      const PlanningProblem planned,
+      MakeProblem(model, facts, profile, TraitsOn(*FindRuntime("parplan"), profile.device_kind())));
+  PARPLAN_ASSIGN_OR_RETURN(const CostModel planned_costs, CostModel::Create(planned));
   for (const std::string& item : costs.estimated_items()) {
     std::printf("estimated, not measured: %s\n", item.c_str());
   }
@@ -367,24 +375,34 @@ absl::Status ComparePlans(const ModelSpec& model, const DeviceFacts& facts,
   std::printf("context before the first plan: %.1f MiB\n", before.context.as_double() / (1 << 20));
   double worst_time = 0.0;
   double worst_memory = 0.0;
+  double worst_planned_time = 0.0;
+  double worst_planned_memory = 0.0;
   int count = 0;
   for (const bool recomputes : {false, true}) {
     for (const int64_t micro_batches : {1, 2, 4, 8}) {
       const Plan plan = PlanOf(model, micro_batches, recomputes);
       const Prediction prediction = PredictPlan(problem, costs, plan);
       PARPLAN_ASSIGN_OR_RETURN(const Measured measured, Run(plan, model, type, job, device));
+      const Prediction planner = PredictPlan(planned, planned_costs, plan);
       const MemoryItems& items = prediction.stages.front().memory;
       const bool has_allocator = measured.held != measured.arrays;
       // A pool of the host counts arrays; drivers and allocators are not in it.
-      const Bytes predicted = has_allocator ? items.Total()
-                                            : items.Total() - items[MemoryItemKind::kContext] -
-                                                  items[MemoryItemKind::kFragmentation];
-      const double predicted_bytes = predicted.as_double();
+      const auto predicted_of = [&](const MemoryItems& all) {
+        const Bytes beside = all[MemoryItemKind::kContext] + all[MemoryItemKind::kFragmentation];
+        return (has_allocator ? all.Total() : all.Total() - beside).as_double();
+      };
+      const double predicted_bytes = predicted_of(items);
       const double time_error =
           prediction.step.value() / absl::ToDoubleSeconds(measured.step.median) - 1.0;
       const double memory_error = predicted_bytes / measured.held.as_double() - 1.0;
       worst_time = std::max(worst_time, std::abs(time_error));
       worst_memory = std::max(worst_memory, std::abs(memory_error));
+      worst_planned_time = std::max(
+          worst_planned_time,
+          std::abs(planner.step.value() / absl::ToDoubleSeconds(measured.step.median) - 1.0));
+      worst_planned_memory = std::max(
+          worst_planned_memory,
+          std::abs(predicted_of(planner.stages.front().memory) / measured.held.as_double() - 1.0));
       ++count;
       std::printf(
           "%-28s %9.2f ms %9.2f ms %+6.1f %% %10.1f MiB %10.1f MiB %+6.1f %% (arrays %.1f MiB; "
@@ -400,10 +418,14 @@ absl::Status ComparePlans(const ModelSpec& model, const DeviceFacts& facts,
   }
   std::printf("%d plans: worst error of step time %.1f %%, of peak memory %.1f %%\n", count,
               100.0 * worst_time, 100.0 * worst_memory);
+  std::printf("as planctl predicts runtime parplan here: %.1f %% of step time, %.1f %% of memory\n",
+              100.0 * worst_planned_time, 100.0 * worst_planned_memory);
   std::printf(
       "{\"plans\": %d, \"worst_time_error\": %.4f, \"time_goal\": %.2f, "
-      "\"worst_memory_error\": %.4f, \"memory_goal\": %.2f}\n",
-      count, worst_time, kTimeGoal, worst_memory, kMemoryGoal);
+      "\"worst_memory_error\": %.4f, \"memory_goal\": %.2f, "
+      "\"worst_time_error_of_planctl\": %.4f, \"worst_memory_error_of_planctl\": %.4f}\n",
+      count, worst_time, kTimeGoal, worst_memory, kMemoryGoal, worst_planned_time,
+      worst_planned_memory);
   if (type == ElementType::kBfloat16 && (worst_time > kTimeGoal || worst_memory > kMemoryGoal)) {
     return absl::OutOfRangeError(absl::StrFormat(
         "a prediction is further off than the goals, %.0f %% of time and %.0f %% of "

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <utility>
 
@@ -42,6 +43,23 @@ PlanCase Recompute(PlanCase c, RecomputeLevel level = RecomputeLevel::kFull) {
 }
 
 PlanCase Selective(PlanCase c) { return Recompute(std::move(c), RecomputeLevel::kSelective); }
+
+// Returns a number of devices in a pipeline of `ranks`. The batch has no share for each of 16
+// data-parallel ranks.
+int DrawDegree(int ranks, const std::function<int(int)>& draw) {
+  std::vector<int> degrees;
+  for (int degree = ranks == 16 ? 2 : 1; degree <= 4; ++degree) {
+    if (ranks % degree == 0) degrees.push_back(degree);
+  }
+  return degrees[draw(static_cast<int>(degrees.size()))];
+}
+
+// Returns the sizes of `count` stages of 8 layers, each at least one.
+std::vector<int> DrawSizes(int count, const std::function<int(int)>& draw) {
+  std::vector<int> sizes(static_cast<size_t>(count), 1);
+  for (int layer = count; layer < 8; ++layer) ++sizes[draw(count)];
+  return sizes;
+}
 
 PlanCase Gpipe(PlanCase c) {
   c.plan = WithGpipe(std::move(c.plan));
@@ -156,14 +174,20 @@ std::vector<PlanCase> RandomPlanCases(int count, int max_rank_count) {
       return static_cast<int>(random() % static_cast<uint32_t>(choices));
     };
     constexpr int kRankCounts[] = {2, 3, 4, 6, 8, 8, 12, 16};
-    const int ranks = kRankCounts[seed % (max_rank_count < 16 ? 6 : 8)];
-    // The batch has no share for each of 16 data-parallel ranks.
-    const int stages = ranks == 16 ? 2 : ranks % 2 == 0 ? 1 + draw(2) : 1;
-    // All ranks of a stage may be data-parallel.
+    const bool has_all = max_rank_count >= 16;
+    const int ranks = kRankCounts[seed % (has_all ? 8 : 6)];
+    const int stages = has_all ? DrawDegree(ranks, draw) : ranks % 2 == 0 ? 1 + draw(2) : 1;
+    // All ranks of a stage may be data-parallel, and micro-batches of an interleaved schedule go
+    // through the stages of all devices in turn.
     std::vector<int64_t> micro_batches;
+    std::vector<int64_t> in_turn;
     for (int64_t m = 1; m <= 6; ++m) {
-      if (kCaseBatch % (m * (ranks / stages)) == 0) micro_batches.push_back(m);
+      if (kCaseBatch % (m * (ranks / stages)) != 0) continue;
+      micro_batches.push_back(m);
+      if (m % stages == 0) in_turn.push_back(m);
     }
+    const bool interleaves = has_all && stages > 1 && !in_turn.empty() && draw(3) == 0;
+    if (interleaves) micro_batches = in_turn;
     const std::vector<Strategy> known = StrategiesOf(ranks / stages);
     std::vector<Strategy> strategies;
     for (int layer = 0; layer < 8; ++layer) {
@@ -175,11 +199,22 @@ std::vector<PlanCase> RandomPlanCases(int count, int max_rank_count) {
       strategies.push_back(strategy);
     }
     // Uneven stages too.
-    const int first = 2 + draw(5);
-    PlanCase c = Mixed(absl::StrCat("Random", seed), ranks,
-                       stages == 1 ? std::vector<int>{8} : std::vector<int>{first, 8 - first},
+    std::vector<int> sizes = {8};
+    if (interleaves) {
+      sizes = DrawSizes(2 * stages, draw);
+    } else if (has_all) {
+      sizes = DrawSizes(stages, draw);
+    } else {
+      const int first = 2 + draw(5);
+      if (stages == 2) sizes = {first, 8 - first};
+    }
+    PlanCase c = Mixed(absl::StrCat("Random", seed), interleaves ? 2 * ranks : ranks, sizes,
                        strategies, micro_batches[draw(static_cast<int>(micro_batches.size()))]);
-    if (draw(3) == 0) c.plan.schedule = Schedule::kGpipe;
+    if (interleaves) {
+      c = Interleave(std::move(c));
+    } else if (draw(3) == 0) {
+      c.plan.schedule = Schedule::kGpipe;
+    }
     ModelSpec (*const models[])(int) = {nullptr, SmallGpt2, SmallLlama};
     c.other_model = models[draw(3)];
     // Its 6 heads of keys and values cannot be shared by all.

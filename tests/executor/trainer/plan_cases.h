@@ -28,8 +28,9 @@ inline constexpr int64_t kCaseBatch = 24;
 
 // At 1 to 8 ranks, each under a name of its own.
 std::vector<PlanCase> PlanCases();
-// Plans of 2 to 8 ranks in one or two stages, or also of 12 and 16 if `max_rank_count` is 16, with
-// any strategy that splits the model on each of their layers; the same in every run.
+// Plans of 2 to 8 ranks in one or two stages, with any strategy that splits the model on each of
+// their layers; the same in every run. If `max_rank_count` is 16, also of 12 and 16 ranks, and of 1
+// to 4 devices in a pipeline, of which up to a third has two stages on each.
 std::vector<PlanCase> RandomPlanCases(int count, int max_rank_count = 8);
 // REQUIRES: there is one of this name.
 PlanCase PlanCaseNamed(const std::string& name);

@@ -15,6 +15,7 @@
 #include <nccl.h>
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -24,10 +25,23 @@ struct FakeCuda {
   // Hardware queues of every device, as CUDA_DEVICE_MAX_CONNECTIONS sets them. Streams take them in
   // turn. Set before the first stream is made.
   std::atomic<int> queue_count = 8;
-  // Counted: calls by which a host waits for a device.
+  // Counted: calls that give work to a device or wait for it, those of NCCL too; and among them
+  // calls by which a host waits for work that is not over.
+  std::atomic<int> host_calls = 0;
   std::atomic<int> host_waits = 0;
-  // Counted: calls by which a host gets memory of a device, or such of its own that devices see.
+  // Counted: calls by which a host gets memory of a device, or such of its own that devices see;
+  // and how much, with chunks of virtual memory.
   std::atomic<int> allocations = 0;
+  std::atomic<int64_t> allocated_bytes = 0;
+  // The most operations of NCCL of one device that had begun and not ended, as far as work was run.
+  // Each holds multiprocessors of a GPU meanwhile.
+  std::atomic<int> most_open = 0;
+  // One in `launch_share` of the calls that give work to a device takes up to so many microseconds,
+  // which `launch_seed` draws for each thread; 0: none. Set before the threads that call are
+  // started.
+  std::atomic<int> launch_latency = 0;
+  std::atomic<int> launch_share = 8;
+  std::atomic<uint32_t> launch_seed = 0;
   // Whether devices have virtual memory. Set before they are opened.
   std::atomic<bool> has_virtual_memory = true;
 };

@@ -61,6 +61,7 @@ CUresult Create(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAl
   const std::lock_guard<std::mutex> lock(mutex);
   *handle = ++last_handle;
   chunks[*handle] = {.device = device, .size = size};
+  TheFakeCuda().allocated_bytes += static_cast<int64_t>(size);
   return CUDA_SUCCESS;
 }
 CUresult Release(CUmemGenericAllocationHandle handle) {

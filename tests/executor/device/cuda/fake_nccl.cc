@@ -209,6 +209,7 @@ bool TakeTime(ncclComm_t comm) {
 }
 
 ncclResult_t Put(ncclComm_t comm, const Call& call, cudaStream_t stream) {
+  parplan::fake::TakeLaunchTime();
   if (TheFakeNccl().calls_block) {
     std::unique_lock<std::mutex> lock(parplan::fake::mutex);
     ++comm->caller_count;

@@ -1,16 +1,20 @@
 #include "tests/executor/device/cuda/fake_runtime.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <random>
 #include <set>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "executor/device/cuda/kernel_queue.h"
 #include "executor/device/cuda/matrix_products.h"
 #include "tests/executor/device/cuda/fake_cuda.h"
+#include "tests/executor/device/cuda/silent_kernels.h"
 
 namespace parplan {
 
@@ -30,6 +34,8 @@ struct Device {
   std::vector<std::unique_ptr<Queue>> queues;
   int taken = 0;
   size_t taken_memory = 0;
+  int open_count = 0;
+  int thread_count = 0;
 };
 
 std::map<int, Device> devices;
@@ -50,6 +56,7 @@ Queue* NextQueue() {
 
 void End(Item& item) {
   item.is_over = true;
+  if (item.is_open) --devices[item.stream->device].open_count;
   // It may only be over after earlier work of its stream.
   item.stream->items.pop_front();
   ready.push_back(item.stream->queue);
@@ -72,6 +79,8 @@ void Run(Queue& queue) {
       if (item->run) item->run();
       End(*item);
     } else {
+      const int open_count = ++devices[item->stream->device].open_count;
+      if (open_count > TheFakeCuda().most_open) TheFakeCuda().most_open = open_count;
       item->run();
     }
   }
@@ -144,6 +153,21 @@ void Advance() {
   if (has_work) changed.notify_all();
 }
 
+void TakeLaunchTime() {
+  ++TheFakeCuda().host_calls;
+  const int most = TheFakeCuda().launch_latency;
+  if (most == 0) return;
+  thread_local std::mt19937 random = [] {
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto thread = static_cast<uint32_t>(devices[device].thread_count++);
+    return std::mt19937(TheFakeCuda().launch_seed * 1024 + static_cast<uint32_t>(device) * 16 +
+                        thread);
+  }();
+  if (random() % static_cast<uint32_t>(TheFakeCuda().launch_share) != 0) return;
+  std::this_thread::sleep_for(
+      std::chrono::microseconds(random() % static_cast<uint32_t>(most + 1)));
+}
+
 int CurrentDevice() { return device; }
 void TakeMemory(int device, size_t size) { devices[device].taken_memory += size; }
 void GiveMemoryBack(int device, size_t size) { devices[device].taken_memory -= size; }
@@ -175,8 +199,14 @@ void ResetFakes() {
   fake::devices.clear();
   fake::ready.clear();
   TheFakeCuda().queue_count = 8;
+  TheFakeCuda().host_calls = 0;
   TheFakeCuda().host_waits = 0;
   TheFakeCuda().allocations = 0;
+  TheFakeCuda().allocated_bytes = 0;
+  TheFakeCuda().most_open = 0;
+  TheFakeCuda().launch_latency = 0;
+  TheFakeCuda().launch_share = 8;
+  TheFakeCuda().launch_seed = 0;
   TheFakeCuda().has_virtual_memory = true;
   FakeNccl& fake = TheFakeNccl();
   fake.make_result = ncclSuccess;
@@ -204,7 +234,10 @@ absl::Status MatrixProducts::Multiply(ElementType, const MatrixProduct&, cudaStr
   return absl::InternalError("the fake multiplies nothing");
 }
 void LaunchSimpleProduct(ElementType, const MatrixProduct&, KernelQueue&) {}
-std::unique_ptr<LayerKernels> MakeDeviceKernels(ElementType, KernelQueue&) { return nullptr; }
+std::unique_ptr<LayerKernels> MakeDeviceKernels(ElementType type, KernelQueue& queue) {
+  if (type != ElementType::kFloat32 && type != ElementType::kBfloat16) return nullptr;
+  return std::make_unique<SilentKernels>(queue);
+}
 
 }  // namespace cuda
 }  // namespace parplan
@@ -239,6 +272,7 @@ const char* cudaGetErrorString(cudaError_t) { return "an error of the fake"; }
 
 cudaError_t cudaMalloc(void** data, size_t size) {
   ++TheFakeCuda().allocations;
+  TheFakeCuda().allocated_bytes += static_cast<int64_t>(size);
   *data = std::malloc(size);
   return cudaSuccess;
 }
@@ -274,6 +308,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  parplan::fake::TakeLaunchTime();
   std::unique_lock<std::mutex> lock(mutex);
   const std::deque<std::shared_ptr<Item>>& items = StreamOf(stream)->items;
   const std::shared_ptr<Item> last = items.empty() ? nullptr : items.back();
@@ -288,6 +323,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return cudaErrorNotReady;
 }
 cudaError_t cudaDeviceSynchronize() {
+  parplan::fake::TakeLaunchTime();
   std::unique_lock<std::mutex> lock(mutex);
   std::vector<std::shared_ptr<Item>> last;
   for (const Stream* const stream : parplan::fake::streams) {
@@ -308,6 +344,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  parplan::fake::TakeLaunchTime();
   const std::lock_guard<std::mutex> lock(mutex);
   const std::shared_ptr<Item>& record = EventOf(event)->record;
   if (record == nullptr || record->is_over) return cudaSuccess;
@@ -318,6 +355,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind,
                             cudaStream_t stream) {
+  parplan::fake::TakeLaunchTime();
   const std::lock_guard<std::mutex> lock(mutex);
   std::shared_ptr<Item> item = Named("copy");
   item->run = [=] { std::memcpy(to, from, size); };
@@ -325,6 +363,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyK
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int value, size_t size, cudaStream_t stream) {
+  parplan::fake::TakeLaunchTime();
   const std::lock_guard<std::mutex> lock(mutex);
   std::shared_ptr<Item> item = Named("set");
   item->run = [=] { std::memset(data, value, size); };
@@ -342,6 +381,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  parplan::fake::TakeLaunchTime();
   const std::lock_guard<std::mutex> lock(mutex);
   Stream& own = *StreamOf(stream);
   const std::string before = own.items.empty() ? "nothing" : own.items.back()->name;
@@ -359,7 +399,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   std::unique_lock<std::mutex> lock(mutex);
   const std::shared_ptr<Item> record = EventOf(event)->record;
-  if (record != nullptr) AwaitOnHost(lock, [&] { return record->is_over; });
+  if (record != nullptr && !record->is_over) AwaitOnHost(lock, [&] { return record->is_over; });
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {

@@ -62,7 +62,9 @@ struct Event {
 inline Stream* StreamOf(cudaStream_t stream) { return reinterpret_cast<Stream*>(stream); }
 inline Event* EventOf(cudaEvent_t event) { return reinterpret_cast<Event*>(event); }
 
-// All are called with `mutex`.
+// Counts a call that gives work to a device, and takes the time of a launch.
+void TakeLaunchTime();
+// All others are called with `mutex`.
 std::shared_ptr<Item> Submit(Stream& stream, std::shared_ptr<Item> item);
 // Ends an open item that has begun.
 void Finish(Item& item);

@@ -3,8 +3,11 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <barrier>
 #include <condition_variable>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -19,6 +22,7 @@
 #include "tests/executor/device/cuda/fake_cuda.h"
 #include "tests/executor/device/cuda/silent_kernels.h"
 #include "tests/executor/trainer/plan_cases.h"
+#include "tests/planner/program/program_cases.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan::cuda {
@@ -71,19 +75,28 @@ class RankOfJob : public RankContext {
   const int world_size_;
 };
 
+// The most operations of NCCL that may be seen under way at once on a device: twice the most that
+// was seen, since threads of the ranks run in any order. Each may hold 32 thread blocks.
+constexpr int kMostOpen = 8;
+
 struct Counts {
   int made_in_steps = 0;
   int connected_in_steps = 0;
+  // Calls for memory in both steps, virtual memory left out.
+  int allocations_in_steps = 0;
   // The sums over all ranks in the last step.
+  int host_calls = 0;
   int host_waits = 0;
   int operations = 0;
+  int64_t allocated_bytes = 0;
 };
 
 // Makes two steps of a plan on fake GPUs.
 absl::Status RunOn(RankOfJob& job, const PlanCase& c, std::barrier<>& meeting, Counts& counts) {
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<CudaDevice> device,
                            CudaDevice::Open(job.rank(), GroupTransport::kNative));
-  SilentKernels kernels(*device);
+  PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<LayerKernels> kernels,
+                           device->MakeKernels(ElementType::kFloat32));
   ArrayPool pool(device->memory());
   const std::unique_ptr<TokenSource> tokens = MakeSyntheticTokens(96, 7);
   const ModelSpec model = c.Model();
@@ -91,7 +104,7 @@ absl::Status RunOn(RankOfJob& job, const PlanCase& c, std::barrier<>& meeting, C
                            RankProgram::Create(c.plan, model, job.rank()));
   PARPLAN_ASSIGN_OR_RETURN(const std::unique_ptr<RankTrainer> trainer,
                            RankTrainer::Create(program, model,
-                                               {.kernels = &kernels,
+                                               {.kernels = kernels.get(),
                                                 .pool = &pool,
                                                 .tokens = tokens.get(),
                                                 .make_group =
@@ -105,10 +118,13 @@ absl::Status RunOn(RankOfJob& job, const PlanCase& c, std::barrier<>& meeting, C
   meeting.arrive_and_wait();
   const int made = TheFakeNccl().made;
   const int connected = TheFakeNccl().connections;
+  const int allocations = TheFakeCuda().allocations;
   meeting.arrive_and_wait();
   PARPLAN_RETURN_IF_ERROR(trainer->Step().status());
   meeting.arrive_and_wait();
+  const int calls = TheFakeCuda().host_calls;
   const int waits = TheFakeCuda().host_waits;
+  const int64_t bytes = TheFakeCuda().allocated_bytes;
   const int operations = TheFakeNccl().operations;
   meeting.arrive_and_wait();
   PARPLAN_RETURN_IF_ERROR(trainer->Step().status());
@@ -116,17 +132,23 @@ absl::Status RunOn(RankOfJob& job, const PlanCase& c, std::barrier<>& meeting, C
   if (job.rank() == 0) {
     counts = {.made_in_steps = TheFakeNccl().made - made,
               .connected_in_steps = TheFakeNccl().connections - connected,
+              .allocations_in_steps = TheFakeCuda().allocations - allocations,
+              .host_calls = TheFakeCuda().host_calls - calls,
               .host_waits = TheFakeCuda().host_waits - waits,
-              .operations = TheFakeNccl().operations - operations};
+              .operations = TheFakeNccl().operations - operations,
+              .allocated_bytes = TheFakeCuda().allocated_bytes - bytes};
   }
   meeting.arrive_and_wait();
   return absl::OkStatus();
 }
 
-// Runs the plan; a failure of the test if it hangs.
-Counts RunOnFakes(const PlanCase& c, int queue_count) {
+// Runs the plan; a failure of the test if it hangs, or gets memory within steps. Launches take up
+// to `latency` microseconds, which `seed` draws.
+Counts RunOnFakes(const PlanCase& c, int queue_count, int latency = 0, uint32_t seed = 0) {
   ResetFakes();
   TheFakeCuda().queue_count = queue_count;
+  TheFakeCuda().launch_latency = latency;
+  TheFakeCuda().launch_seed = seed;
   TheFakeNccl().first_messages_block = true;
   const int size = c.plan.device_count;
   Job shared;
@@ -149,16 +171,26 @@ Counts RunOnFakes(const PlanCase& c, int queue_count) {
   EXPECT_EQ(TheFakeNccl().unused, 0);
   EXPECT_EQ(counts.made_in_steps, 0);
   EXPECT_EQ(counts.connected_in_steps, 0);
+  EXPECT_EQ(counts.allocations_in_steps, 0);
+  EXPECT_EQ(counts.allocated_bytes, 0);
   return counts;
 }
 
 TEST(NcclPrograms, PlansOfEveryKindDoNotHang) {
+  int most_open = 0;
   for (const PlanCase& c : PlanCases()) {
     if (c.plan.device_count == 1) continue;
     SCOPED_TRACE(c.name);
-    for (const int queues : {1, 8, 32}) RunOnFakes(c, queues);
+    for (const int queues : {1, 8, 32}) {
+      RunOnFakes(c, queues);
+      most_open = std::max(most_open, TheFakeCuda().most_open.load());
+    }
     if (testing::Test::HasFailure()) return;
   }
+  // Each holds multiprocessors while it waits, and those that wait must leave room for others
+  // (docs/adr/0031-what-the-review-of-cuda-left.md).
+  std::printf("operations of a device under way at once: at most %d\n", most_open);
+  EXPECT_LE(most_open, kMostOpen);
 }
 
 TEST(NcclPrograms, RandomPlansDoNotHang) {
@@ -172,7 +204,7 @@ TEST(NcclPrograms, RandomPlansDoNotHang) {
   const std::vector<PlanCase> cases = RandomPlanCases(static_cast<int>(first + count), 16);
   for (size_t index = first; index < cases.size(); ++index) {
     SCOPED_TRACE(testing::Message() << "plan " << index << ", " << cases[index].name);
-    RunOnFakes(cases[index], kQueues[index % 3]);
+    RunOnFakes(cases[index], kQueues[index % 3], /*latency=*/50, static_cast<uint32_t>(index));
     if (testing::Test::HasFailure()) return;
   }
 }
@@ -186,15 +218,54 @@ TEST(NcclPrograms, KernelsAreLoadedBeforeAnyOperationWaits) {
   RunOnFakes(c, 8);
 }
 
+// A GPT whose heads 8 ranks can share.
+ModelSpec WideGpt(int decoder_count) {
+  const auto layer = [](LayerDefinition raw) {
+    raw.hidden_size = 64;
+    raw.sequence_length = 24;
+    return *LayerDefinition::Create(raw, "layer");
+  };
+  return *ModelSpec::Create(
+      "wide",
+      {layer({.layer_definition_id = "embedding",
+              .kind = LayerKind::kEmbedding,
+              .vocabulary_size = 96}),
+       layer({.layer_definition_id = "decoder",
+              .kind = LayerKind::kDecoder,
+              .attention_head_count = 16,
+              .feed_forward_size = 256,
+              .feed_forward_kind = FeedForwardKind::kGelu}),
+       layer({.layer_definition_id = "head", .kind = LayerKind::kHead, .vocabulary_size = 96})},
+      {{0, 1}, {1, decoder_count}, {2, 1}}, Precision::kFp32, Optimizer::kAdam);
+}
+
 // Every host waits once a step, for the loss, and each collective is one call.
 TEST(NcclPrograms, ATensorParallelStepWaitsOnceAndCallsNcclOnceACollective) {
-  const PlanCase c = PlanCaseNamed("Tp3");
+  PlanCase wide = {.name = "Tp8", .plan = PlanOf(WideGpt(6), 8, {8}, {Tp(8)}, kCaseBatch, 1)};
+  wide.other_model = WideGpt;
+  for (const PlanCase& c : {PlanCaseNamed("Tp3"), wide}) {
+    SCOPED_TRACE(c.name);
+    const int ranks = c.plan.device_count;
+    const Counts counts = RunOnFakes(c, 8);
+    EXPECT_EQ(counts.host_waits, ranks);
+    // Embedding 1; 6 layers, 2 each way; head 3 and its inputs' gradients; the loss; for each
+    // micro-batch, of which there is one.
+    constexpr int kOperations = 1 + 6 * 4 + 4 + 1;
+    EXPECT_LE(counts.operations, ranks * kOperations);
+    // For each operation the call itself, an event before it for which its stream waits, and one
+    // after it for which the device's stream waits; 4 uploads of tokens, each a copy, an event and
+    // a look at an earlier one; the loss, copied and awaited.
+    EXPECT_LE(counts.host_calls, ranks * (5 * kOperations + 3 * 4 + 3));
+  }
+}
+
+// A host that is further ahead than the uploads that can be under way waits for the first of them.
+TEST(NcclPrograms, HostsRunAheadOfTheirDevicesByFourUploads) {
+  PlanCase c = PlanCaseNamed("Tp3");
+  c.plan.micro_batch_count = 4;
   const int ranks = c.plan.device_count;
-  const Counts counts = RunOnFakes(c, 8);
-  EXPECT_EQ(counts.host_waits, ranks);
-  // Embedding 1; 6 layers, 2 each way; head 3 and its inputs' gradients; the loss; for each
-  // micro-batch, of which there is one.
-  EXPECT_LE(counts.operations, ranks * (1 + 6 * 4 + 4 + 1));
+  // 4 uploads in each micro-batch.
+  EXPECT_LE(RunOnFakes(c, 8).host_waits, ranks * (1 + 4 * 3));
 }
 
 // Attention without kernels is refused before any operation of a step, not within it.
@@ -204,7 +275,8 @@ TEST(NcclPrograms, AttentionThatADeviceDoesNotHaveIsRefusedBeforeTheFirstStep) {
   Job shared;
   RankOfJob job(shared, 0, 1);
   ASSERT_OK_AND_ASSIGN(const auto device, CudaDevice::Open(0, GroupTransport::kNative));
-  SilentKernels kernels(*device, /*attends=*/false);
+  ASSERT_OK_AND_ASSIGN(const auto queue, CudaQueue::Create(0));
+  SilentKernels kernels(*queue, /*attends=*/false);
   ArrayPool pool(device->memory());
   const std::unique_ptr<TokenSource> tokens = MakeSyntheticTokens(96, 7);
   const ModelSpec model = c.Model();

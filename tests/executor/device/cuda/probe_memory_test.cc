@@ -13,38 +13,10 @@
 #include "tests/executor/device/comm/rank_threads.h"
 #include "tests/executor/device/cuda/fake_cuda.h"
 #include "tests/executor/device/cuda/fake_runtime.h"
-#include "tests/executor/device/cuda/silent_kernels.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan::cuda {
 namespace {
-
-// A GPU of the fakes, whose kernels are silent.
-class SilentDevice : public Device {
- public:
-  explicit SilentDevice(std::unique_ptr<CudaDevice> inner) : inner_(std::move(inner)) {}
-  absl::StatusOr<std::unique_ptr<LayerKernels>> MakeKernels(ElementType) override {
-    return std::make_unique<SilentKernels>(*inner_);
-  }
-  DeviceMemory& memory() override { return inner_->memory(); }
-  std::unique_ptr<Stopwatch> MakeStopwatch() override { return inner_->MakeStopwatch(); }
-  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(RankContext& job, const std::string& name,
-                                                          const std::vector<int>& ranks) override {
-    return inner_->MakeGroup(job, name, ranks);
-  }
-  absl::Status CopyFromHost(const void* host, void* device, Bytes size) override {
-    return inner_->CopyFromHost(host, device, size);
-  }
-  absl::Status CopyToHost(const void* device, void* host, Bytes size) override {
-    return inner_->CopyToHost(device, host, size);
-  }
-  absl::Status Synchronize() override { return inner_->Synchronize(); }
-  absl::StatusOr<DeviceMemoryUse> MemoryUse() override { return inner_->MemoryUse(); }
-  absl::Status ResetMemoryPeak() override { return inner_->ResetMemoryPeak(); }
-
- private:
-  const std::unique_ptr<CudaDevice> inner_;
-};
 
 // Asks for collectives, whose groups come and go, and for memory.
 agent::v1::ProbePlan PlanOf(int rank_count) {
@@ -64,9 +36,9 @@ std::vector<v1::Profile> ProbeOnFakes(const agent::v1::ProbePlan& plan, GroupTra
   ResetFakes();
   std::vector<v1::Profile> profiles(plan.rank_count());
   RunRanks(plan.rank_count(), {.spin_count = 50}, [&](JobFabric& fabric) {
-    ASSERT_OK_AND_ASSIGN(auto opened, CudaDevice::Open(fabric.rank(), groups));
-    SilentDevice device(std::move(opened));
-    ASSERT_OK_AND_ASSIGN(profiles[fabric.rank()], RunProbe(plan, fabric, {.kind = "fake"}, device));
+    ASSERT_OK_AND_ASSIGN(const auto device, CudaDevice::Open(fabric.rank(), groups));
+    ASSERT_OK_AND_ASSIGN(profiles[fabric.rank()],
+                         RunProbe(plan, fabric, {.kind = "fake"}, *device));
   });
   EXPECT_EQ(TheFakeNccl().made, TheFakeNccl().ended);
   return profiles;

@@ -11,24 +11,25 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "executor/device/backend/device_backend.h"
+#include "executor/device/cuda/kernel_queue.h"
 #include "executor/device/kernels/layer_kernels.h"
 
 namespace parplan::cuda {
 
-// Compute nothing: only the order of work on the device matters here. The first launch of a kernel
-// waits for everything on the device, as it may where modules are loaded when they are needed.
+// Compute nothing: only the order of work on the device matters here. They upload tokens as the
+// kernels of GPUs do. The first launch of a kernel waits for everything on the device, as it may
+// where modules are loaded when they are needed. The fake makes them for every device.
 class SilentKernels : public LayerKernels {
  public:
-  explicit SilentKernels(Device& device, bool attends = true)
-      : device_(device), attends_(attends) {}
+  explicit SilentKernels(KernelQueue& queue, bool attends = true)
+      : queue_(queue), attends_(attends) {}
   ElementType type() const override { return ElementType::kFloat32; }
-  absl::Status Synchronize() override { return device_.Synchronize(); }
+  absl::Status Synchronize() override { return queue_.Synchronize(); }
   absl::Status CopyFromHost(const void* host, void* device, int64_t byte_count) override {
-    return device_.CopyFromHost(host, device, Bytes::Of(byte_count));
+    return queue_.CopyFromHost(host, device, byte_count);
   }
   absl::Status CopyToHost(const void* device, void* host, int64_t byte_count) override {
-    return device_.CopyToHost(device, host, Bytes::Of(byte_count));
+    return queue_.CopyToHost(device, host, byte_count);
   }
   void Zero(void*, int64_t) override { Launch("Zero"); }
   void FillNormal(const NormalMatrix&, void*) override { Launch("FillNormal"); }
@@ -75,20 +76,25 @@ class SilentKernels : public LayerKernels {
     Launch("MergeAttention");
   }
   void Rotate(const RotaryShape&, bool, void*) override { Launch("Rotate"); }
-  void Embed(const int32_t*, int64_t, const void*, int64_t, int64_t, int64_t, void*) override {
+  void Embed(const int32_t* tokens, int64_t token_count, const void*, int64_t, int64_t, int64_t,
+             void*) override {
+    Upload(tokens, token_count);
     Launch("Embed");
   }
-  void EmbedBackward(const int32_t*, int64_t, const void*, int64_t, int64_t, int64_t,
-                     void*) override {
+  void EmbedBackward(const int32_t* tokens, int64_t token_count, const void*, int64_t, int64_t,
+                     int64_t, void*) override {
+    Upload(tokens, token_count);
     Launch("EmbedBackward");
   }
   void LargestLogits(const void*, int64_t, int64_t, void*) override { Launch("LargestLogits"); }
-  void SumLogits(const void*, const int32_t*, const void*, int64_t, int64_t, int64_t,
-                 void*) override {
+  void SumLogits(const void*, const int32_t* targets, const void*, int64_t row_count, int64_t,
+                 int64_t, void*) override {
+    Upload(targets, row_count);
     Launch("SumLogits");
   }
-  void LogitGradients(void*, const int32_t*, const void*, const void*, double, int64_t, int64_t,
-                      int64_t) override {
+  void LogitGradients(void*, const int32_t* targets, const void*, const void*, double,
+                      int64_t row_count, int64_t, int64_t) override {
+    Upload(targets, row_count);
     Launch("LogitGradients");
   }
   void AddLosses(const void*, double, int64_t, double*) override { Launch("AddLosses"); }
@@ -101,11 +107,14 @@ class SilentKernels : public LayerKernels {
   }
 
  private:
+  void Upload(const int32_t* tokens, int64_t count) {
+    if (count > 0) static_cast<void>(queue_.Upload(tokens, count));
+  }
   void Launch(const char* kernel) {
     if (launched_.insert(kernel).second) static_cast<void>(::cudaDeviceSynchronize());
   }
 
-  Device& device_;
+  KernelQueue& queue_;
   const bool attends_;
   std::set<std::string> launched_;
 };
