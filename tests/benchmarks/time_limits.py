@@ -7,13 +7,14 @@ The question is hard for its size: 16,384 devices and 1,000 layers that all diff
 a search but its limit. With --server the questions of `plan` and `shape` are asked of a server that
 this program starts, otherwise all of them are answered in planctl's process. Each line has, for
 each limit, the seconds from start to end of planctl, which reads the files and prints the answer
-too, and the seconds of its processor, with its exit code where that is not 0 (6: no plan before the
-limit; 3: none fits). The first line is `planctl evaluate`, which has no limit: what reading, one
-prediction and printing take.
+too, and the seconds of its processor after the limit, which do not depend on what else the machine
+does; and its exit code where that is not 0 (6: no plan before the limit; 3: none fits). The first
+line is `planctl evaluate`, which has no limit: what reading, one prediction and printing take.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import resource
 import subprocess
@@ -74,6 +75,15 @@ def cpu_of_children():
     return used.ru_utime + used.ru_stime
 
 
+def cpu_of(process):
+    """Seconds of a running process."""
+    try:
+        fields = pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Asker:
     def __init__(self, planctl, folder, threads):
         self.planctl = planctl
@@ -82,21 +92,36 @@ class Asker:
         model, cluster = write_question(folder)
         self.question = ["--model", str(model), "--cluster", str(cluster), "--batch", "4096",
                          "--allow-estimates"]
+        self.limit = None
         self.where = ["--offline", "--threads", str(threads)]
 
     def run(self, *arguments):
         """Seconds until planctl ends, those of its processor, and its exit code."""
-        start, cpu = time.monotonic(), cpu_of_children()
-        done = subprocess.run([self.planctl, *arguments, "--quiet", "--format", "json"],
-                              capture_output=True, text=True)
-        self.error = done.stderr
-        return time.monotonic() - start, cpu_of_children() - cpu, done.returncode
+        cpu = cpu_of_children()
+        start = time.monotonic()
+        with open(self.folder / "error", "w+", encoding="utf-8") as error:
+            process = subprocess.Popen([self.planctl, *arguments, "--quiet", "--format", "json"],
+                                       stdout=subprocess.DEVNULL, stderr=error)
+            # Readings of the processor while it runs, to know how much it had used at the limit.
+            self.late_from = None
+            while process.poll() is None:
+                time.sleep(0.005)
+                if self.limit is not None and self.late_from is None:
+                    if time.monotonic() - start >= self.limit:
+                        self.late_from = cpu_of(process.pid)
+            took = time.monotonic() - start
+            error.seek(0)
+            self.error = error.read()
+        cpu = cpu_of_children() - cpu
+        self.late = max(0.0, cpu - self.late_from) if self.late_from is not None else 0.0
+        return took, cpu, process.returncode
 
     def line(self, name, limits, ask):
         cells = []
         for limit in limits:
-            took, cpu, code = ask(limit)
-            cells.append(f"{took:.2f}, {cpu:.2f}" + (f" ({code})" if code else ""))
+            self.limit = limit
+            took, _, code = ask(limit)
+            cells.append(f"{took:.2f}, {self.late:.2f}" + (f" ({code})" if code else ""))
             if code not in (0, 3, 6):
                 cells[-1] += " " + self.error.strip().splitlines()[0][:100]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)

@@ -145,11 +145,21 @@ absl::StatusOr<v1::MoneyAnswer> ChooseNodes(const Session& session, const PlanFl
   return money;
 }
 
+// Leaves half of a limit of time, if there is one: numbers of nodes are weighed in one half and the
+// plan for the chosen one is made in the other.
+void HalveTimeLimit(v1::PlanningOptions& options) {
+  if (!options.has_search_time_limit()) return;
+  const google::protobuf::Duration& limit = options.search_time_limit();
+  *options.mutable_search_time_limit() =
+      DurationToProto((absl::Seconds(limit.seconds()) + absl::Nanoseconds(limit.nanos())) / 2);
+}
+
 absl::Status RunPlan(const Session& session, const PlanFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(v1::PlanSpec spec, flags.question.ReadSpec());
   spec.mutable_options()->set_compare_baselines(flags.compare);
   std::optional<v1::MoneyAnswer> money;
   if (flags.money.is_asked) {
+    HalveTimeLimit(*spec.mutable_options());
     PARPLAN_ASSIGN_OR_RETURN(money, ChooseNodes(session, flags, spec));
   }
   absl::StatusOr<PlanView> view;

@@ -160,7 +160,7 @@ TEST(CheckResultInTime, AlwaysChecksThePlanAndAnAnswerWithoutOne) {
   found.prediction.step = found.prediction.step * 0.5;
   PlanningResult result = found;
   EXPECT_THAT(CheckResultInTime(problem, over, result), StatusIs(absl::StatusCode::kInternal));
-  result = StoppedEmpty{};
+  result = StoppedEmpty{{.limit = SearchLimit::kNone}};
   EXPECT_THAT(CheckResultInTime(problem, over, result), StatusIs(absl::StatusCode::kInternal));
   result = StoppedEmpty{{.limit = SearchLimit::kTime}};
   EXPECT_OK(CheckResultInTime(problem, over, result));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace parplan {
 namespace {
@@ -110,13 +111,32 @@ int PipelineMemory::LeastOption(int64_t in_flight, int cap_class, int definition
 
 std::vector<std::vector<Bytes>> PipelineMemory::LeastOf(int64_t in_flight) const {
   std::vector<std::vector<Bytes>> least(classes_.size(), std::vector<Bytes>(lean_.size(), kNever));
-  for (size_t cap = 0; cap < classes_.size(); ++cap) {
+  // The least of the options that have the transient memory and communicators of a class, then the
+  // least up to both. A loop over options for each class took seconds for a thousand unlike layers.
+  const auto is_below = [](const CapClass& a, const CapClass& b) {
+    return std::pair(a.transient, a.communicator_count) <
+           std::pair(b.transient, b.communicator_count);
+  };
+  for (size_t definition = 0; definition < lean_.size(); ++definition) {
+    for (const int index : lean_[definition]) {
+      const StageOption& option = setting_.table().options(static_cast<int>(definition))[index];
+      const CapClass own = {option.transient, option.communicator_count};
+      const auto cap = std::lower_bound(classes_.begin(), classes_.end(), own, is_below);
+      Bytes& known = least[static_cast<size_t>(cap - classes_.begin())][definition];
+      known = std::min(known, Kept(option, in_flight));
+    }
+  }
+  // Classes are sorted by transient memory, and those of one by communicators.
+  const size_t count_count = static_cast<size_t>(
+      std::upper_bound(
+          classes_.begin(), classes_.end(), classes_.front().transient,
+          [](Bytes transient, const CapClass& other) { return transient < other.transient; }) -
+      classes_.begin());
+  for (size_t cap = 1; cap < classes_.size(); ++cap) {
     for (size_t definition = 0; definition < lean_.size(); ++definition) {
-      const int option =
-          LeastOption(in_flight, static_cast<int>(cap), static_cast<int>(definition));
-      if (option < 0) continue;
-      least[cap][definition] =
-          Kept(setting_.table().options(static_cast<int>(definition))[option], in_flight);
+      Bytes& known = least[cap][definition];
+      if (cap % count_count > 0) known = std::min(known, least[cap - 1][definition]);
+      if (cap >= count_count) known = std::min(known, least[cap - count_count][definition]);
     }
   }
   return least;

@@ -250,8 +250,17 @@ class MemorySearch {
       Bytes fits = best_ - Bytes::Of(1);
       if (!memory.Fits(fits)) continue;
       if (!enough.has_value()) {
+        // A power of two times what there is comes near, so that a search that must end has an
+        // answer within a factor of two.
         Bytes too_small;
-        while (fits - too_small > Bytes::Of(1)) {
+        for (Bytes guess = space_.problem().usable_memory(); guess < fits; guess = guess * 2) {
+          if (memory.Fits(guess)) {
+            fits = guess;
+          } else {
+            too_small = guess;
+          }
+        }
+        while (fits - too_small > Bytes::Of(1) && meter_.ShouldContinue()) {
           const Bytes middle = Bytes::Of((fits.count() + too_small.count()) / 2);
           (memory.Fits(middle) ? fits : too_small) = middle;
         }

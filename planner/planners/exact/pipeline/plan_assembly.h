@@ -59,7 +59,7 @@ class PlanList {
   Seconds CutoffPerSample() const;
 
  private:
-  // What `AreAlike` compares of a plan: batch size, stages, virtual stages, micro-batches, schedule
+  // The parts that `AreAlike` compares: batch size, stages, virtual stages, micro-batches, schedule
   // and the strategies, ascending. Kept beside each plan, because a plan of many unlike layers has
   // thousands of strategies to sort.
   using Answer = std::tuple<int64_t, size_t, int, int64_t, Schedule, std::vector<Strategy>>;
