@@ -1,7 +1,7 @@
 // Reads JSON: text to a tree of values that know their line. Proto JSON (proto/wire/json_file.h),
 // the files of keys (proto/envelope/strict_json.h), tokens of service accounts and their key sets,
-// lines of the audit log, link shapes of `parplan-exec`, files of Slurm, Kubeflow and `planctl runs`,
-// and the sizes of `--opaque` are read by it; the other importers and studies use nlohmann's parser.
+// lines of the audit log, link shapes of `parplan-exec`, files of Slurm, Kubeflow and
+// `planctl runs`, and the sizes of `--opaque` are read by it; others use nlohmann's parser.
 
 #ifndef PARPLAN_BASE_JSON_JSON_TEXT_H_
 #define PARPLAN_BASE_JSON_JSON_TEXT_H_
