@@ -78,8 +78,9 @@ class LongAttacks:
     stream_count = 8000
     reset_count = 130_000
     longest_silence = 10
-    # Memory is back within a fifth of what the server took before.
-    overhead = 0
+    # Memory is back within a fifth of what the server took before, which is 7 MiB, and parts of pages
+    # that the allocator cannot give back: 43.7 MiB after 36 were seen.
+    overhead = 4 * MEBI
 
     def test_connections_up_to_the_largest_limit(self):
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -231,8 +232,13 @@ class LongAttacks:
         changed = {"node": "node || '-' || number",
                    "name": "replace(name, '/' || node || '/', '/' || node || '-' || number || '/')"}
         values = ", ".join(changed.get(column, column) for column in columns)
-        postgres.query(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} "
-                       f"FROM {table}, generate_series(1, {count - 1}) AS number")
+        # In parts: each row of a transaction makes those that count usage look at all before it.
+        step = 100
+        for first in range(1, count, step):
+            last = min(first + step, count) - 1
+            postgres.query(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM "
+                           f"{table}, generate_series({first}, {last}) AS number "
+                           "WHERE node ~ '^node-[0-9]+$'")
         self.assertEqual(postgres.query(f"SELECT count(*) FROM {table}"), [str(16 * count)])
         postgres.query(f"ANALYZE {table}")
 
