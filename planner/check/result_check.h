@@ -1,5 +1,5 @@
 // Checks of a planner's whole answer. They share no code with the search. `RunSearch`
-// (solve/run_search.h) calls `CheckResult` before anyone sees the answer.
+// (solve/run_search.h) calls `CheckResultInTime` before anyone sees the answer.
 
 #ifndef PARPLAN_PLANNER_CHECK_RESULT_CHECK_H_
 #define PARPLAN_PLANNER_CHECK_RESULT_CHECK_H_
