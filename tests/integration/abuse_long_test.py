@@ -389,7 +389,7 @@ class Overload(lab.Lab):
             "batches": {"smallest_global_batch_size": 1024, "global_batch_size_step": 256, **several},
             **{planner: {"planner": planner} for planner in PLANNERS}}
         for number, (name, flags) in enumerate(options.items()):
-            question = hard_question(number, nodes=2048, layers=1000, kinds=125)
+            question = hard_question(number, nodes=2048, layers=1000)
             question["spec"]["options"].update(flags, search_time_limit=parplan.seconds(limit))
             if "planner" in flags:
                 # Other planners ignore it or refuse it.
