@@ -43,7 +43,8 @@ class SilentStreamTest : public testing::Test {
     RpcServerOptions options;
     options.max_first_silence = first;
     options.max_stream_silence = later;
-    options.connections.max_cancelled_calls = 0;
+    // That of the channel, which watches the health of the server; none of another is allowed.
+    options.connections.max_cancelled_calls = 1;
     options.connections.max_cancelled_calls_per_second = 0;
     absl::StatusOr<std::unique_ptr<RpcServer>> started = RpcServer::Start(harness.core(), options);
     EXPECT_OK(started.status());

@@ -55,7 +55,8 @@ class UnreadAnswersTest : public testing::Test {
     RpcServerOptions options;
     options.max_unread_time = max_time;
     options.max_unread_bytes = max_bytes;
-    options.connections.max_cancelled_calls = 0;
+    // That of health by which `ExpectBrokenOff` asks; none of another is allowed.
+    options.connections.max_cancelled_calls = 1;
     options.connections.max_cancelled_calls_per_second = 0;
     options.logger = [this](const CallRecord& record) {
       const std::lock_guard<std::mutex> lock(mutex);
@@ -102,7 +103,8 @@ class UnreadAnswersTest : public testing::Test {
       std::this_thread::yield();
     }
     // The gate, which ends first in a drain, has heard of them by the end of a later call: one of
-    // health, which is not counted. Its answer is no `Capabilities`, but has no field that matters.
+    // health, for which there is room. Its answer is no `Capabilities`, but has no field that
+    // matters.
     grpc::ClientContext context;
     v1::Capabilities answer;
     EXPECT_TRUE(Ask(context, "/grpc.health.v1.Health/Check")->Read(&answer));
