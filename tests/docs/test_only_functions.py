@@ -56,7 +56,7 @@ def self_check():
     header = "int Used(int a);\nint Alone(int a);\nclass A {\n  void Method();\n  int b() const;\n};\n"
     source = "int Used(int a) { return 1; }\nint Alone(int a) {\n  return Used(a);\n}\nvoid A::Method() {}\n"
     test = "Alone(2); Method(); Used(1);"
-    assert found_in([("a/x.h", header), ("a/x.cc", source), ("tests/x.cc", test)]) == {
+    assert found_in([("a/x.h", header), ("a/x.cc", source), ("tests/" + "x.cc", test)]) == {
         "Alone": "a/x.h", "Method": "a/x.h"}
 
 
