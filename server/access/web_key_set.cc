@@ -106,12 +106,11 @@ std::string DerOfHalves(absl::string_view halves) {
   // The signature owns them now.
   (void)r.release();
   (void)s.release();
-  unsigned char* bytes = nullptr;
-  const int size = i2d_ECDSA_SIG(signature.get(), &bytes);
+  const int size = i2d_ECDSA_SIG(signature.get(), nullptr);
   if (size <= 0) return "";
-  std::string der(reinterpret_cast<const char*>(bytes), static_cast<size_t>(size));
-  OPENSSL_free(bytes);
-  return der;
+  std::string der(static_cast<size_t>(size), '\0');
+  auto* end = reinterpret_cast<unsigned char*>(der.data());
+  return i2d_ECDSA_SIG(signature.get(), &end) == size ? der : "";
 }
 
 }  // namespace

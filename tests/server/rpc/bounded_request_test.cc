@@ -328,7 +328,14 @@ TEST(RpcServer, RequestsThatWaitTakeNoMoreMemoryThanThereIs) {
     EXPECT_THAT(refused.message(), testing::HasSubstr("requests in progress of this caller"));
     EXPECT_TRUE(GetRetryDelay(refused).has_value());
   }
-  EXPECT_OK(PlanClient(channel).GetCapabilities().status());
+  // gRPC may not be done with either of them on a busy machine.
+  const absl::Time patience = absl::Now() + absl::Seconds(20);
+  absl::Status other = PlanClient(channel).GetCapabilities().status();
+  while (!other.ok() && absl::Now() < patience) {
+    std::this_thread::yield();
+    other = PlanClient(channel).GetCapabilities().status();
+  }
+  EXPECT_OK(other);
   planner.Open();
   waiting.join();
   // gRPC is done with the first call a moment after its answer.
