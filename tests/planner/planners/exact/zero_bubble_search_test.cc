@@ -136,7 +136,7 @@ TEST(SearchZeroBubble, AgreesWithEveryPlan) {
   EXPECT_GE(proved, 1);
 }
 
-PlanningProblem DeepPipeline(PlanningRules rules) {
+PlanningProblem DeepPipeline(const PlanningRules& rules) {
   EstimatedOptions options{.device_count = 16,
                            .decoder_count = 32,
                            .hidden_size = 4096,
