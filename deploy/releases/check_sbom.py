@@ -11,7 +11,7 @@ import debian
 import links
 
 ID = re.compile(r"SPDXRef-[A-Za-z0-9.-]+")
-# Where an image has its document.
+# The path of the document in an image.
 IN_IMAGE = "usr/share/doc/parplan/sbom.spdx.json"
 HEX = {"SHA1": 40, "SHA256": 64}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -180,7 +180,7 @@ def _libraries(claims, root, is_image, folder):
             package = debian.owner_of(path)
             known = (library, package, debian.facts_of(package)["version"]) if package else None
             if is_image and library not in said:
-                # What a stand-in of ours replaces brings nothing along.
+                # A library that a stand-in of ours replaces brings no others along.
                 if not any((root / place / library).is_file() for place in (
                         "usr/lib", "usr/lib64", "usr/lib/x86_64-linux-gnu")) or \
                         library.startswith("libldap-"):

@@ -102,7 +102,7 @@ def document_of_package(deb, folder, build_packages):
         loaded = {}
 
         def resolve(path, library):
-            # What a library asks for is among what the loader finds for the program.
+            # The loader also finds for the program what its libraries ask for.
             if path in {one for one, _ in elements}:
                 loaded.update(links.loaded(path))
                 debian.owners_of(loaded.values())
@@ -111,7 +111,7 @@ def document_of_package(deb, folder, build_packages):
         def package_of(library):
             owner = debian.owner_of(library)
             if owner is None:
-                raise ValueError(f"{library} is of no package")
+                raise ValueError(f"{library} is in no package of the system; install it from one")
             return document.add_debian(owner, "LIBRARY")
 
         add_programs(document, Graph(document, resolve, package_of), elements, folder)

@@ -176,7 +176,7 @@ TEST(ReadLaunchScript, ComputesTestsOfNumbers) {
     EXPECT_EQ(Arguments(absl::StrCat("N=4\nif (( ", fails, arms), "$A"), "2") << fails;
   }
   EXPECT_EQ(Arguments("if (( N > 3 && 1" + arms, "--a $A"), "--a|$A");
-  // As the scripts of Pai-Megatron-Patch set whether communication overlaps.
+  // Scripts of Pai-Megatron-Patch set so whether communication overlaps.
   EXPECT_EQ(Arguments("N=4", "$(( ($N > 1) ? 1 : 0 )) $((N == 1 ? 2 : N > 9 ? 3 : (N < 5) + 6))"),
             "1|7");
   EXPECT_EQ(Arguments("", "--a $((N > 1 ? 1 : 0)) --b $((1 ? 2)) --c $((1 ? 2 : M))"),

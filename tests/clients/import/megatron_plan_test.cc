@@ -54,7 +54,7 @@ TEST(ImportMegatronPlan, ReadsALaunchScript) {
   EXPECT_THAT(import.notes, ElementsAre(HasSubstr("--data-path, --lr, --tokenizer-model")));
 }
 
-// As `argparse` does, which reads the program's arguments.
+// The program reads its arguments by `argparse`, which does so too.
 TEST(ImportMegatronPlan, TakesTheLastOfSeveralValues) {
   ASSERT_OK_AND_ASSIGN(const MegatronPlanImport once, ReadEight("--tensor-model-parallel-size 4"));
   ASSERT_OK_AND_ASSIGN(const MegatronPlanImport last,

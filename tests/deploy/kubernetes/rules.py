@@ -81,7 +81,7 @@ def is_by_digest(image):
 
 
 def images(documents):
-    """Whoever writes to a registry can move a tag, and nobody can move a digest."""
+    """A tag can be moved by everyone who can write to the registry; a digest cannot be moved."""
     for _, container, where in each_container(documents):
         image = container.get("image", "")
         if not is_by_digest(image):
