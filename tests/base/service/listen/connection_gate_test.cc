@@ -30,7 +30,7 @@ constexpr int kPatienceMilliseconds = 20000;
 // A client's end of a connection.
 class Client {
  public:
-  // Listens on a Unix socket.
+  // Connects to a Unix socket.
   explicit Client(const std::string& path)
       : descriptor_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un where = {};
