@@ -38,12 +38,15 @@ constexpr char kServiceConfig[] = R"({
 
 // An idle client looks at its connection every 5 s only; see server/rpc.
 constexpr int kKeepaliveTimeMs = 60000;
+// A quarter of the time between two probes; a round trip and a loaded server take much less.
 constexpr int kKeepaliveTimeoutMs = 15000;
 
 // A list of plans and an error with a hundred facts both fit.
 constexpr int kMaxReceiveBytes = 64 << 20;
 constexpr int kMaxMetadataBytes = 64 << 10;
 
+// gRPC's own are two minutes. A server that restarts is back within seconds, and a job waits for
+// it.
 constexpr int kMaxReconnectBackoffMs = 5000;
 
 constexpr int kMaxPort = 65535;

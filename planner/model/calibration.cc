@@ -16,7 +16,7 @@ namespace parplan {
 namespace {
 
 // Limits of a calibration, so that a wrong file is refused before it takes memory. The published
-// one has tens of values and classes.
+// one has some tens of values and classes; these leave room for twenty times as many and more.
 constexpr size_t kMaxValueCount = 4096;
 constexpr size_t kMaxClassCount = 1024;
 constexpr size_t kMaxSourceCount = 1024;

@@ -105,6 +105,10 @@ absl::Status CheckProfile(const ProfileSnapshot& profile, const NodeGroup& group
 
 }  // namespace
 
+// The limits are of what searches are measured with (docs/search.md): layers beyond the 10,000 of
+// the largest case, and devices as in the largest question of 262,144, for which tables of a search
+// stay within its memory. A larger batch would overflow no number but has no use; a list of more
+// batches takes longer than users wait for, and of more plans than they read.
 absl::StatusOr<PlanningProblem> PlanningProblem::Create(std::shared_ptr<const ModelSpec> model,
                                                         std::shared_ptr<const Topology> topology,
                                                         Knowledge knowledge,

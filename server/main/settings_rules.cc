@@ -23,7 +23,10 @@
 namespace parplan {
 namespace {
 
+// Threads that search at once; more than the cores of any server of today share them with no gain.
 constexpr int kMaxWorkerCount = 256;
+// Questions that wait, each some kilobytes. The last of a longer queue would not be worth its wait:
+// at a second a search and 256 workers it is answered after six minutes.
 constexpr int kMaxQueueLength = 100000;
 // That of an API server has a few keys, of some 500 bytes each.
 constexpr size_t kMaxKeySetBytes = size_t{1} << 20;

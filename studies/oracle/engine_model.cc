@@ -8,6 +8,8 @@
 namespace parplan::oracle {
 namespace {
 
+// The engine counts in MiB, and takes this much for the context of a process. These numbers, and
+// the others of this file, are its own: with others the study would compare with another program.
 constexpr double kMegabyte = 1 << 20;
 constexpr double kContextMegabytes = 1024.0;
 

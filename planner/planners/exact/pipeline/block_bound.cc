@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/planners/exact/interleaved/uneven_bound.h"
 #include "planner/search/base/search_numbers.h"
 
 namespace parplan {
@@ -40,10 +41,8 @@ int MajorOf(const BlockChoice& choice, const std::vector<int>& counts) {
 
 // Returns the micro-batches that each layer of a device has in flight at least, at its first
 // backward pass.
-double LeastInFlight(const PipelineSetting& setting, int device, bool interleaves) {
-  const int depth = setting.depth();
-  if (!interleaves) return static_cast<double>(setting.stage(device).in_flight);
-  return std::min(depth, 2 * (depth - 1 - device) + 1);
+double InFlightAtFirstBackward(const PipelineSetting& setting, int device, bool interleaves) {
+  return interleaves ? LeastInFlight(device, setting.depth()) : setting.stage(device).in_flight;
 }
 
 }  // namespace
@@ -122,7 +121,7 @@ BlockBound::BlockBound(const PipelineSetting& setting, const BlockChoice& choice
       device.entry = TimesOf(whole(first)).forward + (index - 1) * least_forward + index * sends;
     }
     device.room = setting.largest_budget().as_double();
-    const double in_flight = LeastInFlight(setting, index, interleaves);
+    const double in_flight = InFlightAtFirstBackward(setting, index, interleaves);
     const auto add_end = [&](int definition) {
       if (definition == major) return;
       const LayerTimes times = TimesOf(whole(definition));
