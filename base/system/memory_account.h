@@ -1,12 +1,12 @@
-// How much memory the threads of one piece of work take, so that it can end before it has too much.
-// The server's `SearchPool` counts every search so.
+// Counts the memory that the threads of one piece of work take, so that it can end before it has
+// too much. The server's `SearchPool` has an account for each search.
 //
 //   MemoryAccount account(int64_t{512} << 20);
 //   const MemoryAccount::Scope scope(&account);  // counts what this thread allocates
 //   while (!account.IsUsedUp()) Search();
 //
-// Only programs with counted_new.cc (the server, not planctl) count, and none that was built with a
-// sanitizer; in others an account stays empty.
+// Only programs that link counted_new.cc (the server, not planctl) and are built without a
+// sanitizer count; in others an account stays empty.
 
 #ifndef PARPLAN_BASE_SYSTEM_MEMORY_ACCOUNT_H_
 #define PARPLAN_BASE_SYSTEM_MEMORY_ACCOUNT_H_
@@ -16,11 +16,12 @@
 
 namespace parplan {
 
-// Bytes that threads allocated minus those that they freed while they counted for the account, as
-// large as the allocator makes them. Only plain `operator new` and `delete` count, not `malloc` and
-// not those of types with a larger alignment. Memory stays counted if a thread that does not count
-// for the account frees it. Nothing is refused above the budget: the work has to ask. Safe to use
-// from any thread.
+// Bytes that threads allocated minus those that they freed while they counted for the account. A
+// block counts with the size that the allocator gives it, which may be more than was asked for.
+// Only `operator new` and `delete`, those of arrays included, count, not `malloc` and not those of
+// types with a larger alignment. Memory stays counted if a thread that does not count for the
+// account frees it. Nothing is refused above the budget: the work has to ask. Safe to use from any
+// thread.
 class MemoryAccount {
  public:
   // `budget` is the number of bytes above which the account is used up.
@@ -39,16 +40,17 @@ class MemoryAccount {
   int64_t budget() const { return budget_; }
   bool IsUsedUp() const { return bytes() > budget_; }
 
-  // Returns the account that the calling thread counts for; null for none. It lives as long as the
-  // scope that set it.
+  // Returns the account that the calling thread counts for; null for none. The pointer is valid
+  // while the scope that set it lives.
   static MemoryAccount* OfThread();
 
   // Counts bytes for the account of the calling thread, if it has one; below 0 when they are freed.
   // Called by `operator new` and `operator delete`, so it allocates nothing.
   static void Count(int64_t bytes);
 
-  // Lets the calling thread count for an account as long as the scope lives, then for the one of
-  // before. Scopes of a thread end in the reverse order of their beginning.
+  // Lets the calling thread count for an account while the scope lives, and afterwards for the
+  // account before it. REQUIRES, unchecked: the scope ends on the thread that began it, and the
+  // scopes of a thread end in the reverse order of their beginning.
   class Scope {
    public:
     // The account, which may be null for none, outlives the scope.
@@ -69,8 +71,8 @@ class MemoryAccount {
   std::atomic<int64_t> peak_bytes_ = 0;
 };
 
-// Gives memory that was freed back to the system, which the allocator keeps otherwise. Takes some
-// ten milliseconds for a gigabyte.
+// Gives memory that this process freed back to the system; otherwise the allocator keeps it. Takes
+// about ten milliseconds for a gigabyte.
 void ReturnFreedMemory();
 
 }  // namespace parplan

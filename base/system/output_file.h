@@ -1,4 +1,5 @@
-// Files whose names a user gave for what a program writes once: results, profiles, ports.
+// Writes a result to the path that a user named: the record of a run (`parplan-exec`), a profile
+// (`parplan-agent --once`), a port (`WritePortFile`).
 
 #ifndef PARPLAN_BASE_SYSTEM_OUTPUT_FILE_H_
 #define PARPLAN_BASE_SYSTEM_OUTPUT_FILE_H_
@@ -11,10 +12,14 @@
 
 namespace parplan {
 
-// Writes `contents` to `path`: into a terminal, a pipe or a device that is there, which stays, and
-// else as `AtomicWrite` does. A pipe without a reader is waited for. `AtomicWrite` alone would have
-// root replace /dev/null by a file. Errors are those of `AtomicWrite`; of a pipe or a device, a
-// part may be written.
+// Writes `contents` to `path`. If `path` leads to a terminal, a pipe or a device, also by links,
+// the contents are written into it and `options` are ignored: `AtomicWrite` alone would have root
+// replace /dev/null by a file. Otherwise a file is created or replaced as by `AtomicWrite`
+// (posix_file.h), which replaces a link to a file itself.
+//
+// Blocks, without a limit while a pipe has no reader. Errors are those of `ErrnoToStatus`, for a
+// socket too; after an error of a pipe or a device a part may be written. A program that does not
+// ignore SIGPIPE is ended by it if the reader of a pipe goes away.
 absl::Status WriteOutputFile(const std::string& path, absl::string_view contents,
                              const AtomicWriteOptions& options = {});
 

@@ -1,5 +1,6 @@
-// Threads that help a caller with many pieces of the same work. The server and offline planning
-// search with one (solve/run_search.h).
+// A parallel loop: threads that help a caller with many pieces of the same work. The server's
+// `SearchPool` has one for all searches, and `planctl` makes one for a search without a server
+// (solve/run_search.h).
 
 #ifndef PARPLAN_BASE_SYSTEM_WORKER_THREADS_H_
 #define PARPLAN_BASE_SYSTEM_WORKER_THREADS_H_
@@ -30,12 +31,14 @@ class WorkerThreads {
   WorkerThreads(const WorkerThreads&) = delete;
   WorkerThreads& operator=(const WorkerThreads&) = delete;
 
-  // Calls `work` once for every index from 0 to below `count`, on the calling thread and on idle
-  // helpers, and returns when all are done. Helpers count for the caller's `MemoryAccount`. The
-  // caller never waits for a helper to be free, so calls may come from several threads at once and
-  // from within `work`, which several threads call at once. The order of the indexes is not fixed.
-  // Returns the processor time that helpers spent; 0 if there are none or `count` is at most 1,
-  // since they take no part then. REQUIRES: `work` does not throw, which is not checked.
+  // Calls `work(index)` once for every index from 0 to below `count`, in any order, and returns
+  // when all calls have returned. The calling thread makes the calls together with idle helpers,
+  // also those that become idle later, so several threads are in `work` at once. The caller never
+  // waits for a busy helper to begin, so several threads may call `Run` at once, and `work` may
+  // too. What helpers allocate counts for the caller's `MemoryAccount` (memory_account.h). Returns
+  // the processor time that helpers spent in this call; 0 if there are no helpers or `count` is at
+  // most 1, since the caller then works alone. Does nothing if `count` is 0 or below. REQUIRES:
+  // `work` does not throw, which is not checked.
   absl::Duration Run(int64_t count, const std::function<void(int64_t)>& work);
 
   // Number of helpers; threads that call `Run` are not among them.

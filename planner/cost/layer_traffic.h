@@ -1,6 +1,6 @@
 // The times of the collectives of one layer on the devices of one node group, and the part of them
-// that computation does not hide. `GroupCosts` has one, by which `LayerPricing` prices and
-// `CollectivesOfStep` lists.
+// that computation does not hide. Each `GroupCosts` has one. `LayerPricing` adds its times to the
+// cost of a layer, and `CollectivesOfStep` lists its collectives.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_TRAFFIC_H_
 #define PARPLAN_PLANNER_COST_LAYER_TRAFFIC_H_
@@ -17,9 +17,14 @@
 
 namespace parplan {
 
-// The formulas of a layer's traffic; `LayerPricing` adds them to its computation. Everywhere
-// `samples` counts those of a micro-batch on one rank and may be a fraction. Immutable; any thread
-// may read it.
+// The formulas of a layer's traffic. Immutable; any thread may read it. A method aborts if it
+// prices a collective whose time is unknown (`CollectiveCosts::Time`).
+//
+// Everywhere `samples` counts those of a micro-batch on one rank and may be a fraction. `passes`
+// are the times of computing the layer without recomputation (`LayerWork::bare`), behind which
+// communication can hide. Times and collectives are those of one micro-batch, except for data
+// parallelism, partial gradients and tied tables, where they are those of one exchange of all
+// gradients or parameters.
 //
 //   const LayerTraffic::Exchange exchange =
 //       traffic.ExpertParallel(definition, strategy, samples, work.bare);  // LayerSource::Work
@@ -30,27 +35,30 @@ class LayerTraffic {
   struct Exchange {
     Seconds forward;
     Seconds backward;
-    // The part of `forward` that full recomputation repeats.
+    // The part of `forward` that is done once more in the backward pass if the layer recomputes
+    // what the exchange belongs to: all of it, or attention (`RepeatsContext`), or experts.
     Seconds repeated;
   };
-  // The same of `DataCollectiveLists`.
+  // Times of the collectives of data parallelism. `between_groups` is that of
+  // `DataCollectiveLists::between_groups`.
   struct DataExchange : Exchange {
     Seconds between_groups;
   };
 
-  // Without collectives; to be assigned to.
+  // Makes an object that knows no collective, only to be assigned to.
   LayerTraffic() = default;
-  // Takes collectives whose shapes are resolved. `overlap_slowdown` is how many times slower
-  // computation and communication run while they overlap, at least 1, `expert_imbalance` the tokens
-  // of the busiest expert-parallel rank over those of the average one.
+  // Prices with `collectives`, in which the shapes of all groups whose times are asked for are
+  // resolved (`CollectiveCosts::Resolve`). `overlap_slowdown` is how many times slower computation
+  // and communication run while they overlap, at least 1. `expert_imbalance` is the number of
+  // tokens of the busiest expert-parallel rank over that of the average one, at least 1.
   LayerTraffic(const PlanningProblem& problem, GroupIndex group, CollectiveCosts collectives,
                double overlap_slowdown, double expert_imbalance = 1.0);
 
-  // Returns the part of the exchange that products do not hide.
+  // Returns the part of the exchange that matrix products do not hide.
   Exchange TensorParallel(const LayerDefinition& definition, const Strategy& strategy,
                           double samples, const LayerPasses& passes) const;
-  // Returns the part of the exchange that attention does not hide. It hides the messages of rings
-  // alone.
+  // Returns the part of the exchange that attention does not hide. Attention hides only the
+  // messages of rings.
   Exchange ContextParallel(const LayerDefinition& definition, const Strategy& strategy,
                            double samples, const LayerPasses& passes) const;
   // Returns the part of the exchange that the passes of another micro-batch do not hide, if the
@@ -58,11 +66,14 @@ class LayerTraffic {
   Exchange ExpertParallel(const LayerDefinition& definition, const Strategy& strategy,
                           double samples, const LayerPasses& passes) const;
   // Returns the times to gather all parameters (forward) and to reduce all gradients (backward and
-  // `between_groups`), before any of it is hidden. The sharding of `strategy` itself is ignored,
-  // here and below.
+  // `between_groups`), before any of it is hidden. `sharding` is used in place of the sharding of
+  // `strategy`, here and in `DataCollectives`.
   DataExchange DataParallel(const LayerFootprint& footprint, const Strategy& strategy,
                             const Sharding& sharding) const;
-  // Adds the part of `exchange` that the computations `forward` and `backward` do not hide.
+  // Adds to `cost` the part of `exchange` that computation does not hide: what is exchanged for
+  // each micro-batch to `forward`, `backward` and `time`, what is exchanged once a step to
+  // `gradient_sync`. `forward` and `backward` are the times of computing the layer for one
+  // micro-batch, recomputation included. `has_pipeline` says whether there are several stages.
   void AddDataParallel(LayerKind kind, const DataExchange& exchange, ShardingLevel level,
                        bool has_pipeline, Seconds forward, Seconds backward, LayerCost& cost) const;
 
@@ -75,26 +86,27 @@ class LayerTraffic {
                                     double samples) const;
   DataCollectiveLists DataCollectives(const LayerFootprint& footprint, const Strategy& strategy,
                                       const Sharding& sharding) const;
-  // Lists the sum, once a step, of the gradients that each tensor-parallel rank has a part of; none
-  // for runtimes that do not price it.
+  // Lists the all-reduce, once a step, over tensor-parallel ranks with sequence parallelism, each
+  // of which has a part of the gradients of parameters that all of them hold, such as norms. Empty
+  // for runtimes whose traits leave it out (`sums_partial_gradients`).
   CollectiveList PartialGradientCollectives(const LayerDefinition& definition,
                                             const Strategy& strategy) const;
-  // Returns the time of a list.
+  // Returns the time of all calls of a list, one after the other.
   Seconds TimeOf(const CollectiveList& calls) const;
   // Returns whether a recomputation repeats the collectives of context parallelism for a
   // transformer layer.
   bool RepeatsContext(const Strategy& strategy, const Recomputation& recomputation) const;
-  // Lists the exchanges of tensor-parallel ranks that recomputation of the modules repeats.
+  // Lists the collectives of tensor-parallel ranks that recomputing `modules` repeats.
   CollectiveList ModuleCollectives(const LayerDefinition& definition, const Strategy& strategy,
                                    double samples, RecomputeModules modules) const;
 
   // Returns whether the layer uses the table that embedding and tied head share.
   bool SharesTable(const LayerDefinition& definition) const;
-  // Returns whether tensor-parallel ranks hold all of the layer's table.
+  // Returns whether each tensor-parallel rank holds the layer's whole table, not a part of it.
   bool KeepsTableWhole(const LayerDefinition& definition) const;
-  // Returns the time to add up the gradients of the shared table, of which the first and the last
-  // stage each have a copy. REQUIRES, here and for `TiedTableCollectives`, unchecked: several
-  // stages.
+  // Returns the time to sum the gradients of the shared table over its two copies, one on the first
+  // and one on the last stage. REQUIRES, here and for `TiedTableCollectives`, unchecked:
+  // `pipeline_parallel_degree` is above 1.
   Seconds TiedTableSync(const LayerFootprint& footprint, int pipeline_parallel_degree) const;
 
   // Returns the bytes that a rank sends to the next stage, a fraction if `samples` is one.

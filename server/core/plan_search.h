@@ -1,6 +1,6 @@
-// One search of the server: first the planner that the question names, then the baselines if the
-// question compares them, each reported to the observer. `PlanCore` and `ShapeCore` call it on a
-// thread of the pool.
+// Runs the searches that answer one question: first the planner that the question names, then the
+// baselines if the question compares them, each reported to the observer. `PlanCore` and
+// `ShapeCore` call `ExecuteOrder` on a thread of `SearchPool`.
 
 #ifndef PARPLAN_SERVER_CORE_PLAN_SEARCH_H_
 #define PARPLAN_SERVER_CORE_PLAN_SEARCH_H_
@@ -32,7 +32,8 @@ struct SearchedPlan {
   // One row for each planner compared, that of the question included; empty unless the order
   // compares the baselines.
   std::vector<v1::PlannerComparison> comparisons;
-  // Processor and wall time of the planner of the question, without the baselines.
+  // Processor time (that of helpers included) and wall time of the planner of the question, without
+  // the check of its result and without the baselines.
   absl::Duration cpu_duration;
   absl::Duration wall_duration;
 };
@@ -46,54 +47,61 @@ struct IssuedPlan {
 // An answer to a question, whoever asks: checked, and not bound to a job. Never changes.
 struct PlannerAnswer {
   std::variant<SearchedPlan, NothingFits, IssuedPlan> result;
-  // Whether no limit ended the search or one of a baseline, so that the same question always gets
-  // this answer.
+  // Whether the same question always gets this answer: neither time, states, `should_stop` nor
+  // memory ended the search or that of a baseline, and every alternative was checked. A search that
+  // ended at `wanted_gap_ratio` is complete.
   bool is_complete = false;
 };
 
-// The planner, the limits and the listeners of one search of the server.
+// The planner, the limits and the listeners of one call of `ExecuteOrder`.
 struct SearchOrder {
-  // A name of `PlannerNames()`.
+  // A name of `PlannerNames()` (planner/find_plan.h).
   std::string planner;
-  // Expanded states of each search, those of the baselines too; 0 for no limit.
+  // The most states that each search expands, those of the baselines too; 0 for no limit.
   int64_t max_state_count = 0;
   // See `SearchControl::wanted_gap_ratio`.
   std::optional<double> wanted_gap_ratio;
-  // Wall time of the whole order, comparisons included, from when it begins.
+  // Wall time from the call of `ExecuteOrder` for all its searches, those of the baselines too.
   absl::Duration time_limit = absl::InfiniteDuration();
-  // The alternatives of the robust plan (`WithRobustPlan`), if that is wanted.
+  // Number of alternatives that the robust plan keeps (`WithRobustPlan`), at least 0. Absent if no
+  // robust plan is wanted.
   std::optional<int> robust_alternative_count;
   // Whether to run the baselines too.
   bool compare_baselines = false;
   // How long the order waited for its turn; only reported to the observer.
   absl::Duration queue_duration;
-  // Ends the search with the best plan so far once it returns true, and those of the baselines too.
-  // Called on any thread that searches, by several at once. May be empty.
+  // Ends the running search with its best plan so far once it returns true, and each search of a
+  // baseline after it. Called on any thread that searches, by several at once. May be empty.
   std::function<bool()> should_stop;
-  // Receives the progress of the planner asked, not of the baselines. May be empty.
+  // Receives the progress of the planner of the question, not of the baselines, on the thread that
+  // called `ExecuteOrder`. May be empty.
   std::function<void(const v1::SearchProgress&)> on_progress;
-  // Threads that search beside the calling one; null for none.
+  // Threads that search beside the calling one; not owned, and used during the call alone. Null for
+  // none.
   WorkerThreads* helpers = nullptr;
 };
 
-// Runs the planner of the order, then the baselines if the order compares them
-// (`CompareWithBaselines`), and reports every search to `observer`. The planner of the order may
-// take all of `time_limit`, each baseline what is left. A baseline for which no time is left has a
-// row that says so, and the answer is then not complete. No baseline runs if the planner found no
-// plan. Blocks until all searches have ended.
+// Runs `order.planner`, then the baselines if `order` compares them (`CompareWithBaselines`), and
+// reports every search to `observer`, on the calling thread. `planner` runs all of them, each by
+// its name: it is `FindPlan`, or a stand-in in tests. `order.planner` may take all of `time_limit`,
+// each baseline what is left. A baseline for which no time is left has a row that says so, and the
+// answer is then not complete. No baseline runs if `order.planner` found no plan. Blocks until all
+// searches have ended.
 //
-// A search whose thread has a `MemoryAccount` ends with the best plan so far once that is used up,
-// as by `should_stop`; the plan then has a note of it, and the limit `kMemory`.
+// If the calling thread has a `MemoryAccount` (base/system/memory_account.h), a search ends with
+// its best plan so far once that is used up, as by `should_stop`. The plan of `order.planner` then
+// has a note that says so, and the limit `kMemory`.
 //
-// The plan, checked and compared, then makes place for the robust one if that is wanted.
+// If a robust plan is wanted, it replaces the plan after that was checked and compared.
 //
 // Every result is checked (`RunSearch`), "nothing fits" as well, which is an answer and no error.
 // Never returns an `IssuedPlan`. Returns DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) if a limit or
-// `should_stop` came before the first plan; RESOURCE_EXHAUSTED (SEARCH_OUT_OF_MEMORY) if the end of
-// the memory did; INTERNAL (CHECK_FAILED) if the check refused a result; the errors of `planner`
-// (for `FindPlan` INVALID_ARGUMENT and FAILED_PRECONDITION with PROFILE_MISSING or
-// NO_FEASIBLE_PLAN). CHECK_FAILED or an error of `planner` in a baseline fails the order too,
-// except NO_FEASIBLE_PLAN: its row then has a name alone.
+// `should_stop` ended the search before its first plan, or its method ended without one;
+// RESOURCE_EXHAUSTED (SEARCH_OUT_OF_MEMORY) if the memory was used up before; INTERNAL
+// (CHECK_FAILED) if the check refused a result; and the errors of `planner` (for `FindPlan`
+// INVALID_ARGUMENT and FAILED_PRECONDITION with PROFILE_MISSING or NO_FEASIBLE_PLAN). CHECK_FAILED
+// or an error of `planner` for a baseline is returned too, except NO_FEASIBLE_PLAN: the row of that
+// baseline then has only its name.
 absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
                                            const PlanningProblem& problem, const SearchOrder& order,
                                            const Clock& clock, Observer& observer);

@@ -1,5 +1,5 @@
-// Numbers of descriptors by which connections of Unix sockets are known, each for one user.
-// `ConnectionGate` has one.
+// Keeps file descriptor numbers of different users apart, because gRPC names a connection of a Unix
+// socket by its number. `ConnectionGate` has one.
 
 #ifndef PARPLAN_BASE_SERVICE_LISTEN_USER_NUMBERS_H_
 #define PARPLAN_BASE_SERVICE_LISTEN_USER_NUMBERS_H_
@@ -14,24 +14,27 @@
 
 namespace parplan {
 
-// Gives every number to one user for good. gRPC names a connection by its descriptor (`fd:9`), and
-// the system gives the number to the next connection as soon as this one is closed, while a call of
-// it may still be on its way to its method: the name must not be that of another user then.
+// The owners of file descriptor numbers: once a user has a number, no other user ever gets it.
+// gRPC names a connection by its descriptor (`fd:9`), and the system gives the number to the next
+// connection as soon as this one is closed. A call of the closed connection may then still be on
+// its way to its method, and its name must not be that of another user.
 //
-// A user keeps as many numbers as it ever had connections at a time, so what one user may have at a
-// time must be limited. Not safe for use from several threads.
+// A user keeps as many numbers as it ever had connections at one time, so the caller must limit how
+// many one user has at one time. Not safe for use from several threads.
 class UserNumbers {
  public:
-  // Returns the connection under a number that no other user had; the number may be another one
-  // than before. Closes it and returns nothing open if there is none below the limit of descriptors
-  // of this process, or none was found in a few attempts.
+  // Returns the connection under a number that no other user ever had, if necessary a duplicate
+  // with another number; the original is then closed. Closes the connection and returns a
+  // descriptor that is not open if the process may have no descriptor of such a number, or none was
+  // found in 64 attempts. O(n) for n numbers that were given out.
   FileDescriptor Place(FileDescriptor connection, uid_t user);
 
-  // The connection with this number has ended; its user may have the number again. Ignores a number
-  // that no user has.
+  // Records that the connection with this number has ended, so that its user may get the number
+  // again. Ignores a number that no user has.
   void Ended(int number);
 
-  // Returns who has the number.
+  // Returns the user who has the number, also after its connection ended; nothing if none ever had
+  // it.
   std::optional<uid_t> UserOf(int number) const;
 
  private:

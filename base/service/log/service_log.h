@@ -1,5 +1,6 @@
 // The log of a program that keeps running: one line for each event on standard error, as JSON for
-// machines or as text for people. The server's log and `LogEvent` are made of it.
+// machines or as text for people. `ServerLog` (the server's) and `LogEvent` (event_log.h, of the
+// other programs) write with it.
 
 #ifndef PARPLAN_BASE_SERVICE_LOG_SERVICE_LOG_H_
 #define PARPLAN_BASE_SERVICE_LOG_SERVICE_LOG_H_
@@ -33,16 +34,16 @@ class ServiceLog {
   // Returns whether events of this level are written now.
   bool Writes(spdlog::level::level_enum level) const { return logger_->should_log(level); }
 
-  // Writes `time` (UTC, microseconds), `level`, `event`, then the members of `fields`. Does nothing
-  // if `Writes(level)` is false. The level is shown as `error` for `critical` and as `info` for a
-  // level below `warning`. Bytes that are not UTF-8 are replaced. `Info`, `Warn` and `Error` write
-  // with the level of their name. REQUIRES, unchecked: `fields` is an object, not null, of texts
-  // and numbers, without members `time`, `level` and `event`. In JSON a null or a list throws
-  // `nlohmann::json::type_error`, and a member of those names replaces the one of the line. The
-  // line is written when this returns. `event` is used in the call only.
+  // Writes one line: `time` (UTC, microseconds), `level`, `event`, then the members of `fields`.
+  // The line is written when this returns. Does nothing if `Writes(level)` is false. The level is
+  // shown as `error` for `critical` and as `info` for a level below `warning`. Bytes that are not
+  // UTF-8 are replaced. REQUIRES, unchecked: `fields` is an object (`{}` for none) whose members
+  // are texts or numbers and have other names than `time`, `level` and `event`. If the format is
+  // JSON, `fields` that are null or a list throw `nlohmann::json::type_error`, and a member with
+  // one of those names replaces that part of the line.
   void Write(spdlog::level::level_enum level, const char* event,
              const nlohmann::ordered_json& fields) const;
-  // Write with the level of their name.
+  // Write as `Write` does, with the level of their name.
   void Info(const char* event, const nlohmann::ordered_json& fields) const;
   void Warn(const char* event, const nlohmann::ordered_json& fields) const;
   void Error(const char* event, const nlohmann::ordered_json& fields) const;
