@@ -1,7 +1,7 @@
-// A mark on the status of a call to an address where nothing answered, for which programs ask in
-// their error whether a server is running there. The client library
-// (clients/cpp/status_from_grpc.h) sets it; `ErrorText` (base/service/shell/exit_code.h) reads it.
-// Both functions are pure.
+// A mark on the status of a call that found no server at its address. A program whose call failed
+// so asks in its error message whether a server is running there. The client library
+// (clients/cpp/status_from_grpc.h) sets the mark; `ErrorText` (base/service/shell/exit_code.h)
+// reads it. Both functions are pure.
 
 #ifndef PARPLAN_BASE_UNREACHABLE_H_
 #define PARPLAN_BASE_UNREACHABLE_H_

@@ -1,6 +1,8 @@
 // The parts of a shape that search nothing: the device counts to try, their topology, and the
 // recommendation. An offer (`DeviceOffer` of plan_service.proto) is a kind of device and a range of
-// how many of them a job can have. `SearchShapes` (solve/shape_search.h) calls it.
+// how many of them a job can have. `SearchShapes` (solve/shape_search.h) lists counts and makes
+// options by it; the server's `ShapeCore` and offline planning of planctl check offers, count tries
+// and make topologies by it. Pure functions.
 
 #ifndef PARPLAN_SOLVE_SHAPE_OPTIONS_H_
 #define PARPLAN_SOLVE_SHAPE_OPTIONS_H_
@@ -19,7 +21,7 @@
 namespace parplan {
 
 // Checks an offer: it has a device kind; `devices_per_node` and `min_device_count` are at least 1,
-// its `max_device_count` is from that to the argument; `device_memory_bytes` is above 0,
+// its `max_device_count` is from its minimum to the parameter's; `device_memory_bytes` is above 0,
 // `reserved_memory_bytes` from 0 to below it; `devices_per_switch` is 0 (unknown) or a multiple of
 // `devices_per_node`; `fabric_id` is empty or a name of the built-in library of fabrics.
 // INVALID_ARGUMENT (SPEC_INVALID) with the path of the first field that breaks a rule, below
@@ -36,9 +38,11 @@ std::vector<int> DeviceCounts(const v1::DeviceOffer& offer);
 // Returns how many counts all offers have together.
 int CountOfTries(const std::vector<v1::DeviceOffer>& offers);
 
-// Returns the topology of a job that is given `device_count` devices of an offer: whole nodes, or a
-// part of one. INVALID_ARGUMENT (SPEC_INVALID) for a cluster or device kind that `Topology::Create`
-// refuses. REQUIRES: `device_count` is one of `DeviceCounts(offer)`; not checked.
+// Returns the topology of a job that is given `device_count` devices of an offer: one node group of
+// whole nodes, or of a part of one. Its link tiers are the node; the switch, if it has more devices
+// than a node and fewer than the job; and all devices, if these are more. INVALID_ARGUMENT
+// (SPEC_INVALID) for a cluster or device kind that `Topology::Create` refuses. REQUIRES:
+// `device_count` is one of `DeviceCounts(offer)`; not checked.
 absl::StatusOr<Topology> OfferTopology(absl::string_view cluster, const v1::DeviceOffer& offer,
                                        int device_count);
 

@@ -1,8 +1,9 @@
 // The two clocks of a program. One says what time it is: it is written into plans and compared with
 // expiries, and jumps when an operator or NTP sets it. The other says how long something took: it
 // is for deadlines and durations, and never jumps. `ServerCore` and its parts, the calls and the
-// audit log of the server, and `RunSearch` (solve/run_search.h) take a `Clock`. Other code, the
-// executor and the profiler agent among it, reads the time by `absl::Now` and `std::chrono` itself.
+// audit log of the server, and the searches of solve/ (`RunSearch`, `SharedTime`) take a `Clock`.
+// Other code, the executor, the profiler agent and the stores of the server among it, reads the
+// machine's clocks itself, by `absl::Now`, `SteadyNow` (steady_clock.h) or `std::chrono`.
 
 #ifndef PARPLAN_BASE_SYSTEM_CLOCK_H_
 #define PARPLAN_BASE_SYSTEM_CLOCK_H_

@@ -45,10 +45,11 @@ class GroupCosts {
   // `pipeline_parallel_degree` stages. `micro_batch_size` is the number of samples of one
   // micro-batch over the whole stage, a multiple of `strategy.data_parallel_degree`; aborts if it
   // is none. May abort for degrees that no plan of the problem can have, whose numbers were not
-  // looked up. A call takes some microseconds and allocates nothing. Here and below, a definition
-  // is one of `ModelSpec::layer_definitions`, and `micro_batch_size` counts samples over the whole
-  // stage; the functions below do not check that it is a multiple of the data-parallel degree of
-  // each strategy.
+  // looked up. A call takes some microseconds and allocates nothing, except for recomputation of
+  // modules and hybrid sharding. Here and below, a definition is one of
+  // `ModelSpec::layer_definitions`, and `micro_batch_size` counts samples over the whole stage; the
+  // functions below do not check that it is a multiple of the data-parallel degree of each
+  // strategy.
   LayerCost CostOfLayer(int definition_index, const Strategy& strategy, int64_t micro_batch_size,
                         int pipeline_parallel_degree) const;
 

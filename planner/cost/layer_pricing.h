@@ -1,5 +1,6 @@
-// Costs of one layer under strategies that differ in few respects. `GroupCosts::CostOfLayer` and
-// the option tables of the search (planner/search/space) price by it.
+// Costs of one layer under strategies that differ in few respects. `GroupCosts::CostOfLayer`, the
+// option tables and least times of the search (planner/search/space) and `LeastCostsOf`
+// (planner/planners/exact/capacity_bound.h) price by it.
 
 #ifndef PARPLAN_PLANNER_COST_LAYER_PRICING_H_
 #define PARPLAN_PLANNER_COST_LAYER_PRICING_H_
@@ -31,8 +32,9 @@ namespace parplan {
 class LayerPricing {
  public:
   // Takes the arguments of `GroupCosts::CostOfLayer`; the levels of `strategy` are ignored. Aborts
-  // if its data-parallel degree does not divide the micro-batch. `CostOf` may be called with a
-  // recomputation only if `parts` include those of it (`PartsOf`), which is not checked.
+  // if its data-parallel degree does not divide the micro-batch. `CostOf` and `PassesWith` may be
+  // called with a recomputation only if `parts` include those of it (`PartsOf`), which is not
+  // checked.
   LayerPricing(const GroupCosts& costs, int definition_index, const Strategy& strategy,
                int64_t micro_batch_size, int pipeline_parallel_degree, RepeatedParts parts);
 
@@ -42,14 +44,15 @@ class LayerPricing {
   // which is not checked.
   void UseRankOrder(RankOrder order);
 
-  // Returns the footprint of the strategy; the reference is valid as long as this object.
+  // Returns the footprint of the strategy, which is the same for all levels and rank orders; the
+  // reference is valid as long as this object.
   const LayerFootprint& footprint();
   // Returns the cost with this sharding and recomputation. The latter has no effect on layers that
   // are no transformer layers.
   LayerCost CostOf(const Sharding& sharding, const Recomputation& recomputation);
 
   // Times of one micro-batch without sharding or recomputation: computation, waiting for the host,
-  // and all traffic that nothing hides but that of data parallelism.
+  // and the traffic that computation does not hide, without that of data parallelism.
   struct Passes {
     Seconds forward;
     Seconds backward;

@@ -47,8 +47,8 @@ class PlanEvaluator {
   PlanEvaluator(const PlanningProblem& problem, const CostModel& costs);
 
   // Returns the score of `plan`. Allocates nothing once it has seen a plan with as many stages and
-  // runs. REQUIRES, here and below: `plan` satisfies `CheckPlanStructure` for the problem, which is
-  // not checked.
+  // runs, except where `GroupCosts::CostOfLayer` does. REQUIRES, here and below: `plan` satisfies
+  // `CheckPlanStructure` for the problem, which is not checked.
   PlanScore Evaluate(const Plan& plan);
 
   // Returns the same prediction with every detail.

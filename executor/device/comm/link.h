@@ -28,14 +28,13 @@ class Link {
   // perhaps fewer than there is room for (64 KiB in shared memory, a piece on a shaped link or of
   // TLS). After 0 the next call must begin with the same bytes, of which a part may be encrypted.
   // UNAVAILABLE if the connection is broken or the shared memory damaged, DATA_LOSS if TLS finds
-  // that something was altered on its way. Shared memory does not notice that a rank has died: it
-  // returns 0, and the rendezvous reports the death.
+  // that something was altered on its way, INTERNAL for an error of OpenSSL itself. Shared memory
+  // does not notice that a rank has died: it returns 0, and the rendezvous reports the death.
   virtual absl::StatusOr<int64_t> Write(absl::Span<const char> data) = 0;
   // Returns the bytes that have arrived and were not consumed, or the first part of them; empty if
   // there are none. The span is valid until `Consume`. UNAVAILABLE if the connection is broken and
   // everything that arrived before was consumed; shared memory returns no bytes instead, but
-  // UNAVAILABLE at once if it is damaged. DATA_LOSS if TLS finds that something was altered on its
-  // way.
+  // UNAVAILABLE at once if it is damaged. DATA_LOSS and INTERNAL come as from `Write`.
   virtual absl::StatusOr<absl::Span<const char>> Read() = 0;
   // Gives back the first `size` bytes of the span that `Read` returned last. REQUIRES, unchecked:
   // `size` is at least 0 and at most the size of that span.
@@ -45,8 +44,8 @@ class Link {
   virtual absl::Duration UntilWritable() { return absl::ZeroDuration(); }
 };
 
-// The links of one rank to the others of its group. All methods except `Ticket` and `AwaitChange`
-// are called by one thread at a time.
+// The links of one rank to the others of its group. REQUIRES, unchecked: one thread at a time calls
+// the methods of this and of its links, but for `Ticket` and `AwaitChange`, which need no lock.
 //
 // A thread that has nothing left to move waits in these steps, so that no change is missed between
 // its last attempt and its sleep:

@@ -43,8 +43,8 @@ struct RendezvousServerOptions {
   absl::Duration hello_patience = absl::Seconds(5);
   // Time for TLS after that. As long as a rank waits for its answer.
   absl::Duration tls_patience = absl::Minutes(2);
-  // Time for all ranks to answer once an operation took too long. Whoever runs answers within
-  // milliseconds; the rest is for ranks of which several share a core.
+  // Time for all ranks to answer once an operation took too long or a connection timed out. Whoever
+  // runs answers within milliseconds; the rest is for ranks of which several share a core.
   absl::Duration answer_patience = absl::Seconds(5);
   // The clock of all three.
   std::function<absl::Duration()> now = SteadyNow;
@@ -55,12 +55,15 @@ struct RendezvousServerOptions {
 // contradicts a fact or publishes one that is about another rank, or if it ends the job (kAbort),
 // the server reports it to all ranks at once, and to every rank that joins later. If an operation
 // of a rank takes too long (kStalled), it asks all ranks whom they wait for, and reports the one
-// that is to blame. It reports the first such failure only, which explains those that follow from
-// it.
+// that is to blame. If a connection times out, so that this host may be the one that is cut off, it
+// asks all ranks too before it reports that rank; it reports `serving_rank` instead if there are
+// two or more ranks on other hosts and none of them answers. It reports the first such failure
+// only, which explains those that follow from it.
 //
 // Strangers may connect too: those that do not prove who they are in time are dropped, the oldest
 // first where they are too many, so that they leave the process descriptors for its own files. A
-// connection that has proved itself gives way only to the next one of its rank.
+// connection that has proved itself gives way only while it sets up TLS, and only to the next one
+// of its rank. After that its rank is here, and another connection of the same rank is refused.
 class RendezvousServer {
  public:
   // Starts the server. INVALID_ARGUMENT for an empty token or no ranks, UNAVAILABLE naming the

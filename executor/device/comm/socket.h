@@ -89,7 +89,8 @@ class Socket {
   // Begins TLS (tls_session.h) with a key that both sides share; `arrived` was read from the socket
   // after what was said in plain. `ContinueTls` goes on with the handshake, without waiting, and
   // returns whether it is done; from then on all bytes are encrypted. UNAVAILABLE if there is no
-  // memory, or the other side is gone; DATA_LOSS if it does not know the key.
+  // memory, or the other side is gone; DATA_LOSS if it does not know the key; INTERNAL for an error
+  // of OpenSSL itself, or if its settings on this system allow no such connection.
   absl::Status StartTls(TlsSide side, absl::string_view key, std::string arrived = "");
   absl::StatusOr<bool> ContinueTls() const;
   // Does both until `deadline` on SteadyNow(). DEADLINE_EXCEEDED, or their errors.
@@ -104,8 +105,8 @@ class Socket {
   // when the socket becomes readable, unless `has_pending`; less than all that is there may be read
   // only without TLS. After 0 the next `Send` must begin with the same bytes. UNAVAILABLE if the
   // other side is gone, with the reason of the system in `*error`, if not null (0 if the other side
-  // has closed the connection); DATA_LOSS if TLS finds that something was altered on its way. One
-  // thread may send while another reads.
+  // has closed the connection); DATA_LOSS if TLS finds that something was altered on its way,
+  // INTERNAL for an error of OpenSSL itself. One thread may send while another reads.
   absl::StatusOr<int64_t> Send(absl::string_view data) const;
   absl::StatusOr<int64_t> Receive(char* data, int64_t size, int* error = nullptr) const;
 

@@ -89,7 +89,9 @@ class TableCache {
   // be unusable (`OptionTable::usable`).
   bool Prepare(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
                const SearchControl& control);
-  // Makes the missing least costs in the same way; they are never evicted.
+  // Makes the missing least costs, in parallel if `control` can, and asks `control.should_stop`
+  // before those of each key. Returns false if it said to stop; then none of this call's are there.
+  // They are never evicted.
   bool PrepareLeastCosts(const StrategySpace& space, const CostModel& costs, std::vector<Key> keys,
                          const SearchControl& control);
   // Returns the least costs of a key, valid as long as this object. REQUIRES: they were prepared;
@@ -112,7 +114,8 @@ struct CandidateList {
   // Most promising first.
   std::vector<ExactCandidate> candidates;
   // Those of plans with partitions that are not listed, in any order (interleaved_partitions.h).
-  // Whether these are searched apart is not asked: if not, they are plans of `candidates`, too.
+  // Listed whether or not the space has such plans searched apart (`SearchesUnevenApart`); if not,
+  // `candidates` has the same plans too.
   std::vector<ExactCandidate> uneven;
   // Those of plans with groups of more micro-batches than the pipeline degree, in any order. The
   // same batch, degree, number of micro-batches and schedule may be in all three lists.

@@ -129,7 +129,8 @@ StageFront SolveStage(const OptionTable& table, const StageQuestion& question,
 // Returns a lower bound of forward * f + backward * b + sync * s over all assignments of the
 // table's options that fit; infinite only if none fits. It leaves out resharding, and reads neither
 // the limit of `weights` nor the relaxations of the question. Lagrangian relaxation, O(runs *
-// options * prices). REQUIRES, unchecked: as `SolveStage`.
+// options * prices) for each range of transient memory (memory_price.h); only for the first if
+// memory does not bind. REQUIRES, unchecked: as `SolveStage`.
 double StageBound(const OptionTable& table, const StageQuestion& question,
                   const BudgetByCommunicators& budget, const LinearCut& weights);
 
