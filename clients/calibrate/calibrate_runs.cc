@@ -48,7 +48,8 @@ Calibration WithCoefficients(const Calibration& base, std::vector<CoefficientVal
   Calibration::Content content = base.content();
   content.coefficient_values = std::move(values);
   absl::StatusOr<Calibration> calibration = Calibration::Create(std::move(content));
-  // Fitted values are within their bounds.
+  // Fitted values are within their bounds, and `QuantityFit::Run` has checked their number and
+  // names.
   PARPLAN_CHECK(calibration.ok());
   return *std::move(calibration);
 }
@@ -87,6 +88,13 @@ class QuantityFit {
     for (const MeasuredRun* run : runs_) places.push_back(run->place);
     const std::vector<FitParameter> parameters =
         ParametersOf(quantity_, base_, places, kLayerKinds);
+    // A fit adds a value for each parameter: a calibration may have no room for them, and places
+    // may have names that it does not take.
+    std::vector<double> priors;
+    for (const FitParameter& parameter : parameters) priors.push_back(parameter.prior);
+    Calibration::Content first = base_.content();
+    first.coefficient_values = WithValues(base_, parameters, priors);
+    PARPLAN_RETURN_IF_ERROR(Calibration::Create(std::move(first)).status());
     const ResidualFunction residuals = [&](absl::Span<const double> values,
                                            absl::Span<double> log_ratios) {
       const Calibration trial = WithCoefficients(base_, WithValues(base_, parameters, values));

@@ -182,6 +182,22 @@ double FactorAfter(int count, double ratio) {
   return result->calibration.Resolve("ampere", "lab")[kTimeFactor];
 }
 
+TEST(CalibrateRuns, RefusesMoreValuesThanACalibrationHolds) {
+  Calibration::Content content = Calibration::BuiltIn()->content();
+  for (int i = static_cast<int>(content.coefficient_values.size()); i < 4096; ++i) {
+    content.coefficient_values.push_back(
+        {.coefficient = Coefficient::kMatrixEfficiency,
+         .scope = {.device_family = "", .cluster = absl::StrCat("c", i)},
+         .value = 0.5});
+  }
+  CalibrateRequest request = Request();
+  absl::StatusOr<Calibration> full = Calibration::Create(std::move(content));
+  ASSERT_TRUE(full.ok()) << full.status();
+  request.base = std::make_shared<const Calibration>(*std::move(full));
+  const absl::StatusOr<CalibrateResult> result = CalibrateRuns(World(60), request);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << result.status();
+}
+
 TEST(ExecutionRuns, MoveTheClusterByMoreTheMoreThereAre) {
   const double one = FactorAfter(1, 1.10);
   const double five = FactorAfter(5, 1.10);
