@@ -285,7 +285,10 @@ std::optional<PlanningResult> SearchExact(const PlanningProblem& problem, const 
   if (search.has_none()) return std::nullopt;
   // Holds for all plans, since it leaves memory out.
   const Seconds listed = search.BoundPerSample();
-  if (is_nesting_cheap) search.set_visits(&known.visits);
+  if (is_nesting_cheap) {
+    search.set_visits(&known.visits);
+    SearchFewDimensions(problem, costs, control, search, known, meter);
+  }
   search.Run();
   SearchOneStrategy(problem, costs, control, search, known, meter);
   BlockTables block_tables;

@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "planner/cost/predict_plan.h"
+#include "planner/model/model_spec.h"
+#include "planner/model/schedule_traits.h"
 #include "planner/model/search_space.h"
 #include "planner/model/tied_table.h"
 #include "planner/planners/exact/block_search.h"
@@ -24,6 +27,16 @@ std::string StrategyDimensions(const PlanningProblem& problem) {
       .Without(SearchDimension::kUnevenStages)
       .ToString();
 }
+
+// Dimensions that multiply the strategies of layers or the plans of a candidate, each by two to
+// some twenty. Without them DeepSeek-V3 on 2,048 devices is searched and proved in 0.6 s, with them
+// in 20.
+constexpr SearchDimension kManifold[] = {
+    SearchDimension::kInterleaved,    SearchDimension::kGroupSize,
+    SearchDimension::kHybridSharding, SearchDimension::kModuleRecompute,
+    SearchDimension::kBlockRecompute, SearchDimension::kExpertTensor,
+    SearchDimension::kZeroBubble,
+};
 
 // The search or the proof of one space, on a meter of its own, as if it had been asked for.
 class PartOfQuestion {
@@ -181,6 +194,23 @@ void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
   if (!search.plans().plans().empty()) one.plans().Offer(search.plans().plans().front());
   one.RunUneven();
   for (const PredictedPlan& plan : one.plans().plans()) search.plans().Offer(plan);
+}
+
+void SearchFewDimensions(const PlanningProblem& problem, const CostModel& costs,
+                         const SearchControl& control, BestFirstSearch& search,
+                         SharedKnowledge& known, SearchMeter& meter) {
+  if (!HasExperts(problem.model())) return;
+  PlanningRules rules = problem.rules();
+  if (rules.schedule.has_value() && TraitsOf(*rules.schedule).has_virtual_stages) return;
+  rules.dimensions = problem.dimensions();
+  for (const SearchDimension dimension : kManifold) {
+    rules.dimensions = rules.dimensions.Without(dimension);
+  }
+  if (rules.dimensions == problem.dimensions()) return;
+  const PlanningProblem part = problem.WithRules(rules);
+  SpaceAnswer answer = SearchesOfSpaces(problem, costs, control, search, known, meter)
+                           .search(part, Seconds::Infinite());
+  for (PredictedPlan& plan : answer.plans) search.plans().Offer(std::move(plan));
 }
 
 SpaceSearches SearchesOfSpaces(const PlanningProblem& problem, const CostModel& costs,

@@ -68,6 +68,20 @@ void SearchOneStrategy(const PlanningProblem& problem, const CostModel& costs,
                        const SearchControl& control, BestFirstSearch& search,
                        SharedKnowledge& known, SearchMeter& meter);
 
+// Searches the space of a mixture of experts that has the fewest strategies before that of `search`
+// and adds its plans to those of `search`: the space without virtual stages, groups of more
+// micro-batches, hybrid sharding, recomputation of modules and of blocks, tensor degrees of experts
+// and ZB-H1. With all of them a layer has thousands of strategies, and a search that is stopped
+// after seconds would have seen none of its plans. Its answer then is no slower than that of the
+// smaller space under the same limits of states.
+//
+// Does nothing for models without experts, which are searched fast enough, if the rules ask for
+// virtual stages, or if the question has none of these dimensions. The arguments are those of
+// `SearchesOfSpaces`; candidates of `search` are listed and not yet searched.
+void SearchFewDimensions(const PlanningProblem& problem, const CostModel& costs,
+                         const SearchControl& control, BestFirstSearch& search,
+                         SharedKnowledge& known, SearchMeter& meter);
+
 // Returns how to search, and prove, spaces within that of `whole`, through which the searches
 // report progress and on whose `meter` they count. Each has what `control` and `meter` leave of
 // states and time, and the effort 1; once a limit ends one, `meter` stops too. All arguments but

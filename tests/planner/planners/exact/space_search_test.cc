@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <variant>
 
 #include "planner/cost/cost_model.h"
 #include "planner/model/planning_problem.h"
 #include "planner/planners/exact/best_first_search.h"
+#include "planner/planners/exact/exact_search.h"
 #include "planner/planners/exact/nested_spaces.h"
 #include "tests/support/large_problem.h"
 #include "tests/support/status_matchers.h"
@@ -211,6 +214,54 @@ TEST(ListOnce, GivesTheSameCandidatesForEveryMemory) {
     EXPECT_EQ(once.BoundPerSample(), again.BoundPerSample());
     EXPECT_EQ(once.BoundsPerSample().uneven, again.BoundsPerSample().uneven);
   }
+}
+
+// Returns seconds per sample of the answer under a limit of states, infinite without a plan.
+double AnswerAfter(int64_t max_state_count, const PlanningProblem& problem) {
+  SearchControl control;
+  control.max_state_count = max_state_count;
+  const std::optional<PlanningResult> result =
+      SearchExact(problem, *CostModel::Create(problem), control);
+  if (!result.has_value()) return kInfinity;
+  const auto* const found = std::get_if<PlanFound>(&*result);
+  if (found == nullptr) return kInfinity;
+  return found->prediction.step.value() / static_cast<double>(found->plan.global_batch_size);
+}
+
+// A search of a mixture of experts that is stopped is no slower than that of few dimensions that
+// ends by itself within the same states.
+TEST(SearchFewDimensions, LosesNothingOfTheSmallerSpaceWhenStopped) {
+  int count = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    LargeOptions options =
+        RandomLargeOptions(seed, /*max_layer_count=*/24, /*max_device_count=*/64);
+    for (LargeRun& run : options.runs) run.expert_count = 16;
+    options.rules.target = Target::kMegatron;
+    const PlanningProblem problem = LargeProblem(options);
+    PlanningRules rules = problem.rules();
+    rules.dimensions = problem.dimensions()
+                           .Without(SearchDimension::kInterleaved)
+                           .Without(SearchDimension::kGroupSize)
+                           .Without(SearchDimension::kHybridSharding)
+                           .Without(SearchDimension::kModuleRecompute)
+                           .Without(SearchDimension::kBlockRecompute)
+                           .Without(SearchDimension::kExpertTensor)
+                           .Without(SearchDimension::kZeroBubble);
+    const PlanningProblem part = problem.WithRules(rules);
+    const CostModel costs = *CostModel::Create(part);
+    SearchControl control;
+    SearchMeter meter(control);
+    SharedKnowledge known;
+    BestFirstSearch whole(part, costs, control, known.TablesOf(part), meter, /*wanted=*/1);
+    const SpaceAnswer small = SearchesOfSpaces(part, costs, control, whole, known, meter)
+                                  .search(part, Seconds::Infinite());
+    if (small.plans.empty()) continue;
+    ++count;
+    // A few states beyond those of the smaller space: far too few for the whole one.
+    const int64_t states = meter.expanded_state_count() + 1;
+    EXPECT_LE(AnswerAfter(states, problem), BestOf(small) * kEqual) << "seed " << seed;
+  }
+  EXPECT_GE(count, 8);
 }
 
 }  // namespace
