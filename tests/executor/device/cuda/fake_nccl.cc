@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -52,6 +53,8 @@ struct Message {
 
 // State shared by the ranks of a communicator.
 struct Clique {
+  // Wakes ranks that wait within a call for others of it.
+  std::condition_variable changed;
   int size = 0;
   int joined = 0;
   int ended = 0;
@@ -132,21 +135,31 @@ void Close(Launch& launch) {
   if (--launch.open_count == 0) fake::Finish(*launch.item);
 }
 
-void Exchange(Message& message) {
+// Ends the message `key` of the clique if both sides have begun it.
+void Exchange(Clique& clique, const std::tuple<int, int, int>& key) {
+  const auto found = clique.messages.find(key);
+  if (found == clique.messages.end()) return;
+  const Message& message = found->second;
   if (!HasBegun(message.sender) || !HasBegun(message.receiver)) return;
   std::memcpy(message.receive.receive, message.send.send,
               message.send.count * SizeOf(message.send.type));
-  const Message done = std::exchange(message, {});
+  const Message done = message;
+  clique.messages.erase(found);
   Close(*done.sender);
   Close(*done.receiver);
 }
 
 std::map<std::string, std::shared_ptr<Clique>> cliques;
+// Wakes aborts that wait for others.
+std::condition_variable aborting;
 thread_local int group_depth = 0;
 thread_local std::vector<std::pair<ncclComm_t, Call>> group_calls;
 thread_local cudaStream_t group_stream = nullptr;
 
 }  // namespace
+
+void fake::ForgetCliques() { cliques.clear(); }
+
 }  // namespace parplan
 
 struct ncclComm {
@@ -204,7 +217,7 @@ bool TakeTime(ncclComm_t comm) {
   TheFakeNccl().within_call();
   lock.lock();
   --comm->slow_call_count;
-  parplan::fake::changed.notify_all();
+  comm->clique->changed.notify_all();
   return !comm->is_aborted;
 }
 
@@ -213,9 +226,9 @@ ncclResult_t Put(ncclComm_t comm, const Call& call, cudaStream_t stream) {
   if (TheFakeNccl().calls_block) {
     std::unique_lock<std::mutex> lock(parplan::fake::mutex);
     ++comm->caller_count;
-    parplan::fake::changed.wait(lock, [&] { return comm->is_aborted; });
+    comm->clique->changed.wait(lock, [&] { return comm->is_aborted; });
     --comm->caller_count;
-    parplan::fake::changed.notify_all();
+    comm->clique->changed.notify_all();
     return ncclInternalError;
   }
   if (!TakeTime(comm)) return ncclInternalError;
@@ -238,30 +251,28 @@ ncclResult_t EndLocked(ncclComm_t comm) {
     if (launch->item->has_begun) parplan::fake::Finish(*launch->item);
   }
   parplan::fake::Advance();
-  parplan::fake::changed.notify_all();
   return ncclSuccess;
 }
 
 ncclResult_t End(ncclComm_t comm, bool awaits_others) {
+  const std::shared_ptr<Clique> clique = comm->clique;
   std::unique_lock<std::mutex> lock(parplan::fake::mutex);
-  ++comm->clique->left;
+  ++clique->left;
+  clique->changed.notify_all();
   if (awaits_others) {
-    parplan::fake::changed.notify_all();
-    parplan::fake::changed.wait(lock,
-                                [clique = comm->clique] { return clique->left == clique->size; });
+    clique->changed.wait(lock, [&] { return clique->left == clique->size; });
   }
   if (!comm->is_made) {
     // The thread that makes it sees this, and destroys it.
     comm->is_aborted = true;
-    parplan::fake::changed.notify_all();
+    clique->changed.notify_all();
     return ncclSuccess;
   }
   if (comm->slow_call_count > 0) ++TheFakeNccl().ended_within_calls;
   if (comm->caller_count + comm->slow_call_count > 0) {
     comm->is_aborted = true;
-    parplan::fake::changed.notify_all();
-    parplan::fake::changed.wait(lock,
-                                [&] { return comm->caller_count + comm->slow_call_count == 0; });
+    clique->changed.notify_all();
+    clique->changed.wait(lock, [&] { return comm->caller_count + comm->slow_call_count == 0; });
   }
   EndLocked(comm);
   delete comm;
@@ -271,9 +282,9 @@ ncclResult_t End(ncclComm_t comm, bool awaits_others) {
 // Waits for the other ranks.
 ncclResult_t AwaitOthers(std::unique_lock<std::mutex>& lock, ncclComm_t& comm) {
   ncclComm_t const made = comm;
-  parplan::fake::changed.notify_all();
-  parplan::fake::changed.wait(
-      lock, [&] { return made->is_aborted || made->clique->joined == made->clique->size; });
+  const std::shared_ptr<Clique> clique = made->clique;
+  if (clique->joined == clique->size) clique->changed.notify_all();
+  clique->changed.wait(lock, [&] { return made->is_aborted || clique->joined == clique->size; });
   made->is_made = true;
   if (!made->is_aborted) return ncclSuccess;
   EndLocked(made);
@@ -299,12 +310,12 @@ bool Connect(std::unique_lock<std::mutex>& lock, ncclComm_t comm, const std::vec
     return comm->clique->connected.contains(side);
   };
   ++comm->caller_count;
-  parplan::fake::changed.notify_all();
-  parplan::fake::changed.wait(lock, [&] {
+  comm->clique->changed.notify_all();
+  comm->clique->changed.wait(lock, [&] {
     return comm->is_aborted || std::all_of(others.begin(), others.end(), is_connected);
   });
   --comm->caller_count;
-  parplan::fake::changed.notify_all();
+  comm->clique->changed.notify_all();
   return !comm->is_aborted;
 }
 
@@ -319,7 +330,7 @@ void Begin(const std::shared_ptr<Clique>& clique, const std::shared_ptr<Launch>&
     }
     return;
   }
-  for (const auto& key : keys) parplan::Exchange(clique->messages[key]);
+  for (const auto& key : keys) parplan::Exchange(*clique, key);
 }
 
 }  // namespace
@@ -361,12 +372,12 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
   const int split = comm->split_count++;
   auto& choices = clique.splits[split];
   choices[comm->rank] = {color, key};
-  parplan::fake::changed.notify_all();
+  clique.changed.notify_all();
   ++comm->caller_count;
-  parplan::fake::changed.wait(
+  clique.changed.wait(
       lock, [&] { return comm->is_aborted || static_cast<int>(choices.size()) == clique.size; });
   --comm->caller_count;
-  parplan::fake::changed.notify_all();
+  clique.changed.notify_all();
   if (comm->is_aborted) return ncclInternalError;
   if (color < 0) return ncclSuccess;
   int rank = 0;
@@ -393,9 +404,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   {
     std::unique_lock<std::mutex> lock(parplan::fake::mutex);
     ++TheFakeNccl().aborted;
-    parplan::fake::changed.notify_all();
-    parplan::fake::changed.wait(
-        lock, [] { return TheFakeNccl().aborted >= TheFakeNccl().aborts_at_once; });
+    parplan::aborting.notify_all();
+    parplan::aborting.wait(lock,
+                           [] { return TheFakeNccl().aborted >= TheFakeNccl().aborts_at_once; });
   }
   return End(comm, /*awaits_others=*/false);
 }
@@ -457,8 +468,10 @@ ncclResult_t ncclGroupEnd() {
       for (const auto& other : clique->collectives[number]) add(other);
     }
     for (const auto& key : keys) {
-      add(clique->messages[key].sender);
-      add(clique->messages[key].receiver);
+      const auto message = clique->messages.find(key);
+      if (message == clique->messages.end()) continue;
+      add(message->second.sender);
+      add(message->second.receiver);
     }
     return missing;
   };
