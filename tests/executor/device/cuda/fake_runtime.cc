@@ -13,10 +13,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "executor/device/cuda/kernel_queue.h"
-#include "executor/device/cuda/matrix_products.h"
 #include "tests/executor/device/cuda/fake_cuda.h"
-#include "tests/executor/device/cuda/silent_kernels.h"
 
 namespace parplan {
 
@@ -208,7 +205,7 @@ void ResetFakes() {
   const std::lock_guard<std::mutex> lock(fake::mutex);
   fake::devices.clear();
   fake::ready.clear();
-  fake::ForgetCliques();
+  fake::ForgetCommunicators();
   TheFakeCuda().queue_count = 8;
   TheFakeCuda().host_calls = 0;
   TheFakeCuda().host_waits = 0;
@@ -233,24 +230,6 @@ void ResetFakes() {
   }
 }
 
-namespace cuda {
-
-// Products are not what is looked at.
-struct MatrixProducts::Choice {};
-absl::StatusOr<std::unique_ptr<MatrixProducts>> MatrixProducts::Create() {
-  return std::unique_ptr<MatrixProducts>(new MatrixProducts());
-}
-MatrixProducts::~MatrixProducts() = default;
-absl::Status MatrixProducts::Multiply(ElementType, const MatrixProduct&, cudaStream_t) {
-  return absl::InternalError("the fake multiplies nothing");
-}
-void LaunchSimpleProduct(ElementType, const MatrixProduct&, KernelQueue&) {}
-std::unique_ptr<LayerKernels> MakeDeviceKernels(ElementType type, KernelQueue& queue) {
-  if (type != ElementType::kFloat32 && type != ElementType::kBfloat16) return nullptr;
-  return std::make_unique<SilentKernels>(queue);
-}
-
-}  // namespace cuda
 }  // namespace parplan
 
 using parplan::TheFakeCuda;

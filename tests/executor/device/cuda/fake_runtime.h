@@ -73,8 +73,8 @@ int CurrentDevice();
 // Adds to the memory that is taken of a device besides arrays and its context, and takes from it.
 void TakeMemory(int device, size_t size);
 void GiveMemoryBack(int device, size_t size);
-// Forgets the communicators of NCCL by which ranks have met.
-void ForgetCliques();
+// Forgets by what communicators of NCCL ranks have met, and how many there were.
+void ForgetCommunicators();
 // Takes hardware queues of the calling thread's device, as streams of NCCL's own do.
 void TakeQueues(int count);
 
