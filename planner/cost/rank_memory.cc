@@ -164,7 +164,7 @@ int CommunicatorCount(const Strategy& strategy, int pipeline_parallel_degree,
   if (strategy.rank_count() > 1 || pipeline) ++count;
   if (tensor) ++count;
   if (data) ++count;
-  if (context) count += data ? 2 : 1;                 // their own, and together with the data's
+  if (context) count += 2;                            // their own, and together with the data's
   if (strategy.context_exchange_degree > 1) ++count;  // that of a ring beside that of an exchange
   if (strategy.expert_parallel_degree > 1) ++count;
   // That of an expert's ranks, and that of the ranks with the same experts.

@@ -114,8 +114,8 @@ struct RankPlace {
 };
 
 // Returns the number of communicators that hold buffers: the world; each axis with more than one
-// rank; all model-parallel ranks; the pipeline, and one with each neighbour, since sending makes
-// connections of its own; and the tied table.
+// rank, and a context's with the data's; all model-parallel ranks; the pipeline, and one with each
+// neighbour, since sending makes connections of its own; and the tied table.
 int CommunicatorCount(const Strategy& strategy, int pipeline_parallel_degree,
                       bool has_tied_table_elsewhere);
 

@@ -14,7 +14,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
 #include "base/system/steady_clock.h"
@@ -68,6 +67,7 @@ RendezvousServer::RendezvousServer(RendezvousServerOptions options, Listener lis
       wake_in_(std::move(wake_in)),
       wake_out_(std::move(wake_out)),
       max_stranger_count_(MaxStrangerCount(options_.world_size)),
+      facts_(options_.world_size),
       spare_(OpenSpare()),
       next_welcome_(options_.now()),
       thread_([this] { Serve(); }) {}
@@ -258,8 +258,7 @@ void RendezvousServer::Admit(Guest& guest) {
     return Refuse(guest, rank, absl::StrCat("rank ", rank, " is here already"));
   }
   guest.rank = rank;
-  joined_.insert(rank);
-  refusals_.erase(rank);
+  facts_.Join(rank);
   (void)WriteFrame(guest.socket,
                    {.kind = FrameKind::kWelcome,
                     .number = static_cast<uint32_t>(options_.serving_rank + 1),
@@ -271,26 +270,21 @@ void RendezvousServer::Admit(Guest& guest) {
 void RendezvousServer::Obey(Guest& guest, const Frame& frame) {
   switch (frame.kind) {
     case FrameKind::kSet: {
-      if (const int owner = OwnerOfFact(frame.key); owner >= 0 && owner != guest.rank) {
-        return ReportLoss(guest.rank, absl::StrCat("it publishes the fact ", frame.key,
-                                                   ", which is rank ", owner, "'s"));
-      }
-      const auto [fact, is_new] = facts_.emplace(frame.key, frame.value);
-      if (!is_new && fact->second != frame.value) {
-        return ReportLoss(guest.rank,
-                          absl::StrCat("it contradicts the published fact ", frame.key));
-      }
+      const absl::Status status = facts_.Publish(guest.rank, frame.key, frame.value);
+      if (!status.ok()) return ReportLoss(guest.rank, std::string(status.message()));
       const auto [first, last] = questions_.equal_range(frame.key);
       for (auto question = first; question != last; ++question) {
-        Answer(*question->second.guest, question->second.number, frame.key, fact->second);
+        Answer(*question->second.guest, question->second.number, frame.key, frame.value);
       }
       questions_.erase(first, last);
       return;
     }
     case FrameKind::kGet: {
-      if (frame.key == kMissingRanks) return Answer(guest, frame.number, frame.key, Missing());
-      const auto fact = facts_.find(frame.key);
-      if (fact != facts_.end()) return Answer(guest, frame.number, frame.key, fact->second);
+      if (frame.key == kMissingRanks) {
+        return Answer(guest, frame.number, frame.key, facts_.Missing());
+      }
+      const std::string* const fact = facts_.Find(frame.key);
+      if (fact != nullptr) return Answer(guest, frame.number, frame.key, *fact);
       questions_.insert({frame.key, {&guest, frame.number}});
       return;
     }
@@ -299,19 +293,14 @@ void RendezvousServer::Obey(Guest& guest, const Frame& frame) {
       return;
     case FrameKind::kAbort:
       return ReportFailure(guest.rank, "aborted", frame.value);
-    case FrameKind::kStalled: {
+    case FrameKind::kStalled:
       // The rank is about to hear of the failure.
       if (failure_ != nullptr) return;
       if (!inquiry_.has_value()) {
-        BeginInquiry({.answers = StallInquiry(options_.world_size, guest.rank),
-                      .what = frame.value,
-                      .lost_rank = -1,
-                      .why_lost = "",
-                      .end = absl::ZeroDuration()});
+        BeginInquiry(
+            {.answers = StallInquiry(options_.world_size, guest.rank), .what = frame.value});
       }
-      inquiry_->answers.Answer(guest.rank, static_cast<int>(frame.number) - 1);
-      return;
-    }
+      [[fallthrough]];
     case FrameKind::kWaits:
       if (inquiry_.has_value()) {
         inquiry_->answers.Answer(guest.rank, static_cast<int>(frame.number) - 1);
@@ -332,7 +321,7 @@ void RendezvousServer::Answer(Guest& guest, uint32_t number, const std::string& 
 }
 
 void RendezvousServer::Refuse(Guest& guest, int rank, const std::string& why) {
-  if (rank >= 0 && rank < options_.world_size) refusals_[rank] = why;
+  if (rank >= 0 && rank < options_.world_size) facts_.Refuse(rank, why);
   (void)WriteFrame(guest.socket, {.kind = FrameKind::kRefused, .value = why},
                    SteadyNow() + kRankPatience);
   guest.is_gone = true;
@@ -352,16 +341,14 @@ void RendezvousServer::Lose(Guest& guest, const absl::Status& why, bool may_be_c
   if (inquiry_.has_value()) return;
   // It does not matter who asks: a rank that does not answer is not reached either.
   BeginInquiry({.answers = StallInquiry(options_.world_size, guest.rank),
-                .what = "",
                 .lost_rank = guest.rank,
-                .why_lost = text,
-                .end = absl::ZeroDuration()});
+                .why_lost = text});
 }
 
 void RendezvousServer::BeginInquiry(Inquiry inquiry) {
   inquiry.end = options_.now() + options_.answer_patience;
   inquiry_ = std::move(inquiry);
-  for (const int rank : joined_) {
+  for (const int rank : facts_.joined()) {
     const auto guest = std::find_if(guests_.begin(), guests_.end(), [rank](const auto& one) {
       return one->rank == rank && !one->is_gone && !one->said_goodbye;
     });
@@ -376,19 +363,12 @@ void RendezvousServer::BeginInquiry(Inquiry inquiry) {
 void RendezvousServer::EndInquiry() {
   const Inquiry inquiry = *std::exchange(inquiry_, std::nullopt);
   const StallVerdict verdict = inquiry.answers.Judge();
-  const std::vector<std::string> hosts = Hosts();
   if (inquiry.lost_rank < 0) {
     const uint32_t rank = verdict.ranks.empty() ? 0 : verdict.ranks.front();
-    return ReportFailure(rank, "stalled", DescribeVerdict(verdict, hosts, inquiry.what));
+    return ReportFailure(rank, "stalled", DescribeVerdict(verdict, facts_.Hosts(), inquiry.what));
   }
-  const auto is_here = [&](int rank) {
-    return options_.serving_rank >= 0 && hosts[rank] == hosts[options_.serving_rank];
-  };
-  int away_count = 0;
-  for (int rank = 0; rank < options_.world_size; ++rank) away_count += is_here(rank) ? 0 : 1;
-  const bool reaches_none = away_count > 1 && options_.serving_rank >= 0 &&
-                            static_cast<int>(verdict.ranks.size()) == away_count &&
-                            std::none_of(verdict.ranks.begin(), verdict.ranks.end(), is_here);
+  const bool reaches_none =
+      options_.serving_rank >= 0 && facts_.AreAllOnOtherHosts(verdict.ranks, options_.serving_rank);
   if (!reaches_none) return ReportLoss(inquiry.lost_rank, inquiry.why_lost);
   ReportFailure(options_.serving_rank, "lost",
                 absl::StrCat(RankOnHost(options_.serving_rank, options_.serving_host),
@@ -397,7 +377,7 @@ void RendezvousServer::EndInquiry() {
 }
 
 void RendezvousServer::ReportLoss(int rank, const std::string& why, const std::string& kind) {
-  ReportFailure(rank, kind, DescribeLoss(rank, Hosts()[rank], why));
+  ReportFailure(rank, kind, DescribeLoss(rank, facts_.Hosts()[rank], why));
 }
 
 void RendezvousServer::ReportFailure(uint32_t rank, const std::string& kind,
@@ -411,32 +391,6 @@ void RendezvousServer::ReportFailure(uint32_t rank, const std::string& kind,
     if (guest->is_gone || guest->rank < 0) continue;
     (void)WriteFrame(guest->socket, *failure_, SteadyNow() + kRankPatience);
   }
-}
-
-std::string RendezvousServer::Missing() const {
-  std::vector<int> missing;
-  for (int rank = 0; rank < options_.world_size; ++rank) {
-    if (joined_.count(rank) == 0) missing.push_back(rank);
-  }
-  if (missing.empty()) return "";
-  std::string text =
-      absl::StrCat(missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "),
-                   missing.size() == 1 ? " has" : " have", " not come");
-  for (const auto& [rank, why] : refusals_) {
-    absl::StrAppend(&text, "; one that called itself rank ", rank, " was refused: ", why);
-  }
-  return text;
-}
-
-std::vector<std::string> RendezvousServer::Hosts() const {
-  std::vector<std::string> hosts(options_.world_size);
-  for (int rank = 0; rank < options_.world_size; ++rank) {
-    const auto fact = facts_.find(RankFact(rank));
-    if (fact == facts_.end()) continue;
-    const std::vector<std::string> parts = absl::StrSplit(fact->second, ' ');
-    hosts[rank] = parts.back().substr(0, parts.back().rfind(':'));
-  }
-  return hosts;
 }
 
 }  // namespace parplan

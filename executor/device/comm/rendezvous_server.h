@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +20,7 @@
 #include "base/system/steady_clock.h"
 #include "executor/device/comm/frame.h"
 #include "executor/device/comm/handshake.h"
+#include "executor/device/comm/job_facts.h"
 #include "executor/device/comm/socket.h"
 #include "executor/device/comm/stall_inquiry.h"
 
@@ -136,10 +136,6 @@ class RendezvousServer {
   void EndInquiry();
   void ReportLoss(int rank, const std::string& why, const std::string& kind = "lost");
   void ReportFailure(uint32_t rank, const std::string& kind, const std::string& why);
-  // Returns the ranks that have not come yet and those that were refused, for people; empty if all
-  // are here.
-  std::string Missing() const;
-  std::vector<std::string> Hosts() const;
 
   const RendezvousServerOptions options_;
   const Listener listener_;
@@ -148,15 +144,12 @@ class RendezvousServer {
   const Socket wake_out_;
   const size_t max_stranger_count_;
   // The members below belong to the thread.
+  JobFacts facts_;
   std::vector<std::unique_ptr<Guest>> guests_;
   // A descriptor in reserve, closed to accept and drop a connection where there is no other left.
   Socket spare_;
   // The listener is not asked before this time, since it could accept nothing.
   absl::Duration next_welcome_;
-  std::set<int> joined_;
-  // By rank, why a connection that took its name was refused last.
-  std::map<int, std::string> refusals_;
-  std::map<std::string, std::string> facts_;
   std::multimap<std::string, Question> questions_;
   std::optional<Inquiry> inquiry_;
   std::unique_ptr<Frame> failure_;

@@ -52,7 +52,7 @@ absl::Status NotKept() {
   return absl::DataLossError("the other side does not keep to the protocol of TLS");
 }
 
-bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+bool IsTransient(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 // Returns the settings of one side, which all sessions share. All that matters is set here,
 // whatever the configuration of OpenSSL on this system says. The error is that of
@@ -131,7 +131,7 @@ int TlsSession::ReadBytes(BIO* bio, char* data, int size) {
     session.has_ended_ = true;
     return 0;
   }
-  if (WouldBlock(errno)) {
+  if (IsTransient(errno)) {
     BIO_set_retry_read(bio);
   } else {
     session.error_number_ = errno;

@@ -4,18 +4,16 @@
 #include <cudnn_frontend.h>
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdlib>
 #include <exception>
-#include <initializer_list>
 #include <map>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "executor/device/cuda/cudnn_graph.h"
 
 namespace cudnn_frontend {
 // The library that the frontend looks functions up in; the program that includes it defines it.
@@ -27,10 +25,6 @@ namespace {
 
 namespace fe = cudnn_frontend;
 
-// Largest workspace of a graph; one that needs more is not used. Deterministic gradients on Hopper
-// keep all scores in bf16 unless the library has an ordered sum (see LoadCudnn): 4 GiB at 8192
-// tokens of 32 heads, which no plan of memory knows of.
-constexpr int64_t kMaxWorkspaceBytes = int64_t{1} << 30;
 // Scores that deterministic gradients may keep before the ordered sum, which is slower, is taken.
 // Not measured.
 constexpr const char* kMaxScoreBytes = "268435456";
@@ -81,49 +75,6 @@ std::string Release(int64_t version) {
   return absl::StrCat(version / 10000, ".", version % 10000 / 100, ".", version % 100);
 }
 
-// Returns the start of a message of cuDNN, which has many lines for each of its engines;
-// CUDNN_FRONTEND_LOG_INFO=1 with CUDNN_FRONTEND_LOG_FILE=stderr shows all of it.
-std::string Short(const std::string& message) {
-  constexpr size_t kMaxSize = 200;
-  return message.substr(0, std::min(message.find('\n'), kMaxSize));
-}
-
-// How a causal mask is given to cuDNN.
-enum class Mask { kNone, kTopLeft, kBottomRight, kUnknown };
-
-Mask MaskOf(const AttentionShape& shape) {
-  if (!shape.is_causal || shape.first_query >= shape.key_count - 1) return Mask::kNone;
-  if (shape.first_query == 0) return Mask::kTopLeft;
-  if (shape.first_query > 0 && shape.first_query == shape.key_count - shape.query_count) {
-    return Mask::kBottomRight;
-  }
-  return Mask::kUnknown;
-}
-
-// Everything a graph depends on.
-using Key = std::array<int64_t, 21>;
-
-Key KeyOf(const AttentionShape& s, const AttentionShape& gradients, Mask mask, bool is_backward) {
-  return {is_backward,
-          static_cast<int64_t>(mask),
-          s.sample_count,
-          s.query_count,
-          s.key_count,
-          s.head_count,
-          s.key_value_head_count,
-          s.head_size,
-          s.query_stride,
-          s.key_value_stride,
-          s.output_stride,
-          s.query_sample_stride,
-          s.key_value_sample_stride,
-          s.output_sample_stride,
-          is_backward ? gradients.query_stride : 0,
-          is_backward ? gradients.key_value_stride : 0,
-          is_backward ? gradients.query_sample_stride : 0,
-          is_backward ? gradients.key_value_sample_stride : 0};
-}
-
 std::string Describe(const AttentionShape& shape, bool is_backward) {
   return absl::StrCat(is_backward ? "backward" : "forward", " attention of ", shape.sample_count,
                       " samples, ", shape.query_count, " queries, ", shape.key_count, " keys, ",
@@ -131,15 +82,6 @@ std::string Describe(const AttentionShape& shape, bool is_backward) {
                       shape.head_size, shape.is_causal ? ", causal from " : "",
                       shape.is_causal ? absl::StrCat(shape.first_query) : "");
 }
-
-// Names of a graph's arrays.
-enum Uid : int64_t { kQ = 1, kK, kV, kO, kStats, kDo, kDq, kDk, kDv };
-
-struct Graph {
-  // Null if our own kernels serve this shape.
-  std::shared_ptr<fe::graph::Graph> graph;
-  int64_t workspace_bytes = 0;
-};
 
 class CudnnAttention : public AttentionLibrary {
  public:
@@ -216,12 +158,12 @@ class CudnnAttention : public AttentionLibrary {
   }
 
   // Returns the graph of a shape, which it makes the first time.
-  Graph& GraphOf(const AttentionShape& shape, const AttentionShape& gradients, bool is_backward) {
-    const Mask mask = MaskOf(shape);
-    const Key key = KeyOf(shape, gradients, mask, is_backward);
+  CudnnGraph& GraphOf(const AttentionShape& shape, const AttentionShape& gradients,
+                      bool is_backward) {
+    const GraphKey key = KeyOf(shape, gradients, is_backward);
     const auto found = graphs_.find(key);
     if (found != graphs_.end()) return found->second;
-    return graphs_.emplace(key, Make(shape, gradients, mask, is_backward)).first->second;
+    return graphs_.emplace(key, Make(shape, gradients, is_backward)).first->second;
   }
 
   bool Run(const AttentionShape& shape, const AttentionShape& gradients, bool is_backward,
@@ -230,7 +172,7 @@ class CudnnAttention : public AttentionLibrary {
         shape.head_count <= 0) {
       return false;
     }
-    Graph& graph = GraphOf(shape, gradients, is_backward);
+    CudnnGraph& graph = GraphOf(shape, gradients, is_backward);
     if (graph.graph == nullptr) return false;
     for (const auto& [uid, array] : arrays) {
       if (reinterpret_cast<uintptr_t>(array) % kAlignment == 0) continue;
@@ -245,7 +187,7 @@ class CudnnAttention : public AttentionLibrary {
       try {
         const fe::error_t error = graph.graph->execute(handle_, arrays, workspace_);
         if (error.is_good()) return true;
-        reason = Short(error.err_msg);
+        reason = ShortMessage(error.err_msg);
       } catch (const std::exception& error) {
         reason = error.what();
       }
@@ -273,10 +215,9 @@ class CudnnAttention : public AttentionLibrary {
     return true;
   }
 
-  Graph Make(const AttentionShape& shape, const AttentionShape& gradients, Mask mask,
-             bool is_backward) {
-    Graph graph;
-    if (mask == Mask::kUnknown) {
+  CudnnGraph Make(const AttentionShape& shape, const AttentionShape& gradients, bool is_backward) {
+    CudnnGraph graph;
+    if (MaskOf(shape) == CudnnMask::kUnknown) {
       Note(absl::StrCat(Describe(shape, is_backward), " by own kernels: cuDNN has no such mask"));
       return graph;
     }
@@ -285,7 +226,8 @@ class CudnnAttention : public AttentionLibrary {
       if (is_deterministic && !(is_backward && is_deterministic_)) continue;
       std::string reason;
       try {
-        reason = Build(shape, gradients, mask, is_backward, is_deterministic, graph);
+        reason = BuildGraph({shape, gradients, is_backward, is_deterministic, compute_capability_},
+                            handle_, graph);
       } catch (const std::exception& error) {
         reason = error.what();
       }
@@ -296,7 +238,7 @@ class CudnnAttention : public AttentionLibrary {
         }
         return graph;
       }
-      graph = Graph();
+      graph = CudnnGraph();
       absl::StrAppend(&reasons, " ", is_deterministic ? "deterministic: " : "", reason);
     }
     // An error of CUDA must not be taken for one of the next kernel.
@@ -305,97 +247,11 @@ class CudnnAttention : public AttentionLibrary {
     return graph;
   }
 
-  // Returns why the graph cannot be used; empty if it can.
-  std::string Build(const AttentionShape& s, const AttentionShape& gradients, Mask mask,
-                    bool is_backward, bool is_deterministic, Graph& result) {
-    using Numbers = std::vector<int64_t>;
-    const auto graph = std::make_shared<fe::graph::Graph>();
-    graph->set_io_data_type(fe::DataType_t::BFLOAT16)
-        .set_intermediate_data_type(fe::DataType_t::FLOAT)
-        .set_compute_data_type(fe::DataType_t::FLOAT);
-    graph->set_sm_version(compute_capability_);
-
-    const int64_t size = s.head_size;
-    const Numbers query_dim = {s.sample_count, s.head_count, s.query_count, size};
-    const Numbers key_dim = {s.sample_count, s.key_value_head_count, s.key_count, size};
-    const Numbers stats_dim = {s.sample_count, s.head_count, s.query_count, 1};
-    const Numbers stats_stride = {s.head_count * s.query_count, s.query_count, 1, 1};
-    const auto queries = [size](const AttentionShape& rows) {
-      return Numbers{rows.query_sample_stride, size, rows.query_stride, 1};
-    };
-    const auto keys = [size](const AttentionShape& rows) {
-      return Numbers{rows.key_value_sample_stride, size, rows.key_value_stride, 1};
-    };
-    const Numbers output_stride = {s.output_sample_stride, size, s.output_stride, 1};
-    const auto input = [&](const char* name, Uid uid, const Numbers& dim, const Numbers& stride) {
-      return graph->tensor(
-          fe::graph::Tensor_attributes().set_name(name).set_uid(uid).set_dim(dim).set_stride(
-              stride));
-    };
-    const auto set_mask = [&](auto& attributes) {
-      attributes.set_attn_scale(
-          static_cast<float>(1.0 / std::sqrt(static_cast<double>(s.head_size))));
-      if (mask == Mask::kNone) return;
-      attributes
-          .set_diagonal_alignment(mask == Mask::kTopLeft ? fe::DiagonalAlignment_t::TOP_LEFT
-                                                         : fe::DiagonalAlignment_t::BOTTOM_RIGHT)
-          .set_diagonal_band_right_bound(0);
-    };
-    const auto q = input("q", kQ, query_dim, queries(s));
-    const auto k = input("k", kK, key_dim, keys(s));
-    const auto v = input("v", kV, key_dim, keys(s));
-    if (is_backward) {
-      const auto o = input("o", kO, query_dim, output_stride);
-      const auto output_gradient = input("do", kDo, query_dim, output_stride);
-      const auto stats = input("stats", kStats, stats_dim, stats_stride);
-      stats->set_data_type(fe::DataType_t::FLOAT);
-      auto attributes = fe::graph::SDPA_backward_attributes().set_name("attention_backward");
-      set_mask(attributes);
-      attributes.set_deterministic_algorithm(is_deterministic);
-      const auto [dq, dk, dv] =
-          graph->sdpa_backward(q, k, v, o, output_gradient, stats, attributes);
-      dq->set_output(true).set_uid(kDq).set_dim(query_dim).set_stride(queries(gradients));
-      dk->set_output(true).set_uid(kDk).set_dim(key_dim).set_stride(keys(gradients));
-      dv->set_output(true).set_uid(kDv).set_dim(key_dim).set_stride(keys(gradients));
-    } else {
-      auto attributes = fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true);
-      set_mask(attributes);
-      const auto [o, stats] = graph->sdpa(q, k, v, attributes);
-      if (o == nullptr || stats == nullptr) return "no statistics";
-      o->set_output(true).set_uid(kO).set_dim(query_dim).set_stride(output_stride);
-      stats->set_output(true)
-          .set_uid(kStats)
-          .set_data_type(fe::DataType_t::FLOAT)
-          .set_dim(stats_dim)
-          .set_stride(stats_stride);
-    }
-
-    const auto check = [](const char* step, const fe::error_t& error) {
-      return error.is_good() ? std::string() : absl::StrCat(step, ": ", Short(error.err_msg));
-    };
-    std::string reason = check("validate", graph->validate());
-    if (reason.empty()) reason = check("graph", graph->build_operation_graph(handle_));
-    if (reason.empty()) {
-      reason = check("plans",
-                     graph->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}));
-    }
-    if (reason.empty()) reason = check("support", graph->check_support());
-    if (reason.empty()) reason = check("build", graph->build_plans());
-    int64_t workspace_bytes = 0;
-    if (reason.empty()) reason = check("workspace", graph->get_workspace_size(workspace_bytes));
-    if (reason.empty() && workspace_bytes > kMaxWorkspaceBytes) {
-      reason = absl::StrCat("a workspace of ", workspace_bytes, " bytes");
-    }
-    if (!reason.empty()) return reason;
-    result = {.graph = graph, .workspace_bytes = workspace_bytes};
-    return reason;
-  }
-
   const bool is_deterministic_;
   // 90 for 9.0.
   const int compute_capability_;
   const cudnnHandle_t handle_;
-  std::map<Key, Graph> graphs_;
+  std::map<GraphKey, CudnnGraph> graphs_;
   void* workspace_ = nullptr;
   int64_t workspace_bytes_ = 0;
   // Shapes served, forward and backward.

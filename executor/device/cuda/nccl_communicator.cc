@@ -1,14 +1,11 @@
 #include "executor/device/cuda/nccl_communicator.h"
 
 #include <chrono>
-#include <cstring>
-#include <thread>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "base/system/steady_clock.h"
 #include "executor/device/cuda/cuda_status.h"
-#include "executor/device/cuda/leavable_thread.h"
+#include "executor/device/cuda/nccl_calls.h"
 
 namespace parplan::cuda {
 namespace {
@@ -16,41 +13,6 @@ namespace {
 // Operations that may pass between two looks of the watching thread before the caller itself
 // removes those that have ended, so that events do not pile up. Not measured.
 constexpr size_t kMaxUnseenCount = 64;
-// How long an aborted making may take to return. Not measured.
-constexpr std::chrono::seconds kAbortPatience(10);
-constexpr std::chrono::milliseconds kPoll(10);
-
-ncclDataType_t DataType(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat32:
-      return ncclFloat32;
-    case ElementType::kFloat64:
-      return ncclFloat64;
-    case ElementType::kBfloat16:
-      return ncclBfloat16;
-    case ElementType::kByte:
-      break;
-  }
-  return ncclUint8;
-}
-
-// Returns the group's id, which rank 0 makes and publishes.
-absl::StatusOr<ncclUniqueId> ShareId(RankContext& job, const std::string& key, int rank) {
-  ncclUniqueId id;
-  if (rank == 0) {
-    PARPLAN_RETURN_IF_ERROR(NcclStatus(::ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
-    PARPLAN_RETURN_IF_ERROR(job.Publish(
-        key, absl::BytesToHexString(absl::string_view(id.internal, sizeof(id.internal)))));
-    return id;
-  }
-  PARPLAN_ASSIGN_OR_RETURN(const std::string text, job.Await(key));
-  const std::string bytes = absl::HexStringToBytes(text);
-  if (bytes.size() != sizeof(id.internal)) {
-    return absl::InternalError(absl::StrCat(key, " is no name of NCCL's"));
-  }
-  std::memcpy(id.internal, bytes.data(), bytes.size());
-  return id;
-}
 
 // The work of no operation.
 class NoWork : public PendingWork {
@@ -60,16 +22,6 @@ class NoWork : public PendingWork {
 };
 
 }  // namespace
-
-absl::Status NcclStatus(ncclResult_t result, ncclComm_t communicator, absl::string_view what) {
-  if (result == ncclSuccess) return absl::OkStatus();
-  const char* const detail = ::ncclGetLastError(communicator);
-  const absl::StatusCode code =
-      result == ncclRemoteError ? absl::StatusCode::kUnavailable : absl::StatusCode::kInternal;
-  return absl::Status(code, absl::StrCat(what, ": ", ::ncclGetErrorString(result),
-                                         detail == nullptr || *detail == '\0' ? "" : "; ",
-                                         detail == nullptr ? "" : detail));
-}
 
 // Shared with the thread of a split, which may be left behind.
 struct NcclCommunicator::Calls {
@@ -96,18 +48,6 @@ struct NcclCommunicator::Operation {
   absl::Duration since;
   bool is_seen_ready = false;
   bool is_launched = false;
-};
-
-// A call that makes a communicator. Shared with the thread that makes it: if others never
-// come, which NCCL has no way to learn, the thread is left behind with it.
-struct NcclCommunicator::Making {
-  // NCCL keeps the pointer to the name.
-  std::string label;
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  // Written by NCCL before it waits for others.
-  ncclComm_t communicator = nullptr;
-  // ncclInProgress until the call has returned.
-  std::atomic<ncclResult_t> result = ncclInProgress;
 };
 
 class NcclCommunicator::Work : public PendingWork {
@@ -163,70 +103,15 @@ NcclCommunicator::~NcclCommunicator() {
   if (aborting_.joinable()) aborting_.join();
   if (communicator_ == nullptr) return;
   if (running_.empty()) {
-    Destroy();
+    DestroyCommunicator(group_, making_, communicator_);
   } else {
     static_cast<void>(::ncclCommAbort(communicator_));
-  }
-}
-
-void NcclCommunicator::Destroy() {
-  // Keeps what NCCL refers to.
-  LeavableThread thread(
-      [making = making_, communicator = communicator_, device = group_.device->queue().device()] {
-        static_cast<void>(::cudaSetDevice(device));
-        static_cast<void>(::ncclCommDestroy(communicator));
-      });
-  const absl::Duration deadline = SteadyNow() + group_.job->operation_timeout();
-  while (!thread.IsOverWithin(kPoll)) {
-    absl::Status status = group_.job->Health();
-    if (status.ok() && SteadyNow() > deadline) {
-      const absl::Status overdue = Overdue("the destruction");
-      status = group_.job->ReportStall(std::string(overdue.message()), /*awaited_rank=*/-1);
-      status.Update(overdue);
-    }
-    if (status.ok()) continue;
-    // The others may be on their way, as this rank is.
-    if (!thread.IsOverWithin(absl::ToChronoMilliseconds(group_.call_patience))) {
-      group_.device->queue().Fail(status);
-    }
-    return;
   }
 }
 
 absl::Status NcclCommunicator::failure() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return failure_;
-}
-
-absl::Status NcclCommunicator::Overdue(absl::string_view what) const {
-  return absl::DeadlineExceededError(
-      absl::StrCat(what, " of ", group_.name, " took longer than ",
-                   absl::FormatDuration(group_.job->operation_timeout())));
-}
-
-absl::StatusOr<ncclComm_t> NcclCommunicator::MakeWith(
-    std::function<ncclResult_t(ncclComm_t*)> make, const std::function<void(ncclComm_t)>& aborts) {
-  const std::shared_ptr<Making> making = making_;
-  const int device = group_.device->queue().device();
-  LeavableThread thread([making, device, make = std::move(make)] {
-    const bool has_device = ::cudaSetDevice(device) == cudaSuccess;
-    making->result = has_device ? make(&making->communicator) : ncclUnhandledCudaError;
-  });
-  const absl::Duration deadline = SteadyNow() + group_.job->operation_timeout();
-  absl::Status status;
-  while (status.ok() && !thread.IsOverWithin(kPoll)) {
-    status = failure();
-    if (status.ok()) status = group_.job->Health();
-    if (status.ok() && SteadyNow() > deadline) status = Overdue("the making");
-  }
-  if (!status.ok()) {
-    aborts(std::atomic_ref<ncclComm_t>(making->communicator).load());
-    static_cast<void>(thread.IsOverWithin(kAbortPatience));
-    return status;
-  }
-  PARPLAN_RETURN_IF_ERROR(
-      NcclStatus(making->result, nullptr, absl::StrCat("the making of ", group_.name)));
-  return making->communicator;
 }
 
 absl::Status NcclCommunicator::NoteMemory(Bytes before) {
@@ -242,19 +127,17 @@ absl::Status NcclCommunicator::Warm() {
   }
   PARPLAN_ASSIGN_OR_RETURN(const ncclUniqueId id,
                            ShareId(*group_.job, absl::StrCat("nccl/", group_.id), group_.rank));
-  making_ = std::make_shared<Making>();
-  making_->label = group_.label;
-  making_->config.blocking = 1;
-  making_->config.commName = making_->label.c_str();
-  const auto make = [making = making_.get(), id, rank = group_.rank,
-                     size = group_.size](ncclComm_t* communicator) {
-    return ::ncclCommInitRankConfig(communicator, size, id, rank, &making->config);
+  making_ = std::make_shared<NcclMaking>(group_.label);
+  const auto make = [id, rank = group_.rank, size = group_.size](NcclMaking& making) {
+    return ::ncclCommInitRankConfig(&making.communicator, size, id, rank, &making.config);
   };
   const auto aborts = [](ncclComm_t communicator) {
     if (communicator != nullptr) static_cast<void>(::ncclCommAbort(communicator));
   };
   PARPLAN_ASSIGN_OR_RETURN(const Bytes before, group_.device->UsedMemory());
-  PARPLAN_ASSIGN_OR_RETURN(ncclComm_t const communicator, MakeWith(make, aborts));
+  PARPLAN_ASSIGN_OR_RETURN(ncclComm_t const communicator,
+                           MakeCommunicator(
+                               group_, making_, make, [this] { return failure(); }, aborts));
   absl::Status status = NoteMemory(before);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -269,67 +152,14 @@ absl::Status NcclCommunicator::Warm() {
   return absl::OkStatus();
 }
 
-ncclResult_t NcclCommunicator::LaunchAllToAll(const CollectiveCall& call, ncclComm_t communicator) {
-  const auto count = static_cast<size_t>(call.count);
-  const ncclDataType_t type = DataType(call.type);
-  const auto share = static_cast<size_t>(call.count * ElementSize(call.type));
-  for (int other = 0; other < group_.size; ++other) {
-    const ncclResult_t sent = ::ncclSend(static_cast<const char*>(call.send) + other * share, count,
-                                         type, other, communicator, stream_);
-    if (sent != ncclSuccess) return sent;
-    const ncclResult_t received = ::ncclRecv(static_cast<char*>(call.receive) + other * share,
-                                             count, type, other, communicator, stream_);
-    if (received != ncclSuccess) return received;
-  }
-  return ncclSuccess;
-}
-
-ncclResult_t NcclCommunicator::LaunchCall(const CollectiveCall& call, ncclComm_t communicator) {
-  const auto count = static_cast<size_t>(call.count);
-  const ncclDataType_t type = DataType(call.type);
-  const ncclRedOp_t reduction = call.reduction == Reduction::kSum ? ncclSum : ncclMax;
-  switch (call.operation) {
-    case parplan::Operation::kAllReduce:
-      return ::ncclAllReduce(call.send, call.receive, count, type, reduction, communicator,
-                             stream_);
-    case parplan::Operation::kAllGather:
-      return ::ncclAllGather(call.send, call.receive, count, type, communicator, stream_);
-    case parplan::Operation::kReduceScatter:
-      return ::ncclReduceScatter(call.send, call.receive, count, type, reduction, communicator,
-                                 stream_);
-    case parplan::Operation::kBroadcast:
-      return ::ncclBroadcast(call.send == nullptr ? call.receive : call.send, call.receive, count,
-                             type, call.peer, communicator, stream_);
-    case parplan::Operation::kSend:
-      return ::ncclSend(call.send, count, type, call.peer, communicator, stream_);
-    case parplan::Operation::kReceive:
-      return ::ncclRecv(call.receive, count, type, call.peer, communicator, stream_);
-    case parplan::Operation::kAllToAll:
-      return LaunchAllToAll(call, communicator);
-    case parplan::Operation::kBarrier:
-      // NCCL has none; a number is all-reduced instead.
-      return ::ncclAllReduce(number_, number_, 1, ncclFloat32, ncclSum, communicator, stream_);
-  }
-  return ncclInvalidArgument;
-}
-
 absl::Status NcclCommunicator::Launch(absl::Span<const CollectiveCall> calls,
                                       ncclComm_t communicator, Operation& operation) {
-  const char* const what = OperationName(calls.front().operation);
   PARPLAN_RETURN_IF_ERROR(operation.ready->Delay(stream_));
   if (operation.begun != nullptr) PARPLAN_RETURN_IF_ERROR(operation.begun->Record(stream_));
-  const bool is_group =
-      calls.size() > 1 || calls.front().operation == parplan::Operation::kAllToAll;
-  ncclResult_t result = is_group ? ::ncclGroupStart() : ncclSuccess;
-  for (const CollectiveCall& call : calls) {
-    if (result == ncclSuccess) result = LaunchCall(call, communicator);
-  }
-  if (is_group) {
-    const ncclResult_t ended = ::ncclGroupEnd();
-    if (result == ncclSuccess) result = ended;
-  }
+  const ncclResult_t result = LaunchCalls(calls, group_.size, number_, communicator, stream_);
   // An abort during the call has freed the communicator.
-  return NcclStatus(result, nullptr, absl::StrCat(what, " of ", group_.name));
+  return NcclStatus(result, nullptr,
+                    absl::StrCat(OperationName(calls.front().operation), " of ", group_.name));
 }
 
 absl::StatusOr<std::unique_ptr<PendingWork>> NcclCommunicator::StartTogether(
@@ -429,7 +259,7 @@ absl::Status NcclCommunicator::CheckDeadline() const {
   PARPLAN_ASSIGN_OR_RETURN(const bool is_over, IsOver(oldest));
   // If its end was recorded meanwhile, the stream is busy with another.
   if (is_over || was_recorded != oldest.end->is_recorded()) return absl::OkStatus();
-  return Overdue(OperationName(oldest.calls.front().operation));
+  return Overdue(group_, OperationName(oldest.calls.front().operation));
 }
 
 void NcclCommunicator::Look() {
@@ -493,25 +323,23 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int color,
     PARPLAN_RETURN_IF_ERROR(failure_);
     whole = communicator_;
   }
-  made->making_ = std::make_shared<Making>();
-  made->making_->label = made->group_.label;
-  made->making_->config.blocking = 1;
-  made->making_->config.splitShare = 1;
-  made->making_->config.commName = made->making_->label.c_str();
+  const auto making = std::make_shared<NcclMaking>(made->group_.label);
+  making->config.splitShare = 1;
+  made->making_ = making;
   PARPLAN_ASSIGN_OR_RETURN(const Bytes before, group_.device->UsedMemory());
-  const std::shared_ptr<Making> making = made->making_;
-  const auto make = [making, calls = calls_, whole, color, key](ncclComm_t* part) {
+  const auto make = [calls = calls_, whole, color, key](NcclMaking& part) {
     const std::lock_guard<std::timed_mutex> calling(calls->mutex);
     if (calls->is_over) return ncclInvalidUsage;
-    return ::ncclCommSplit(whole, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, part,
-                           &making->config);
+    return ::ncclCommSplit(whole, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &part.communicator,
+                           &part.config);
   };
   bool is_given_up = false;
   const auto aborts = [this, &is_given_up](ncclComm_t /*part*/) {
     is_given_up = true;
     Fail(absl::AbortedError(absl::StrCat("a split of ", group_.name, " was given up")));
   };
-  const absl::StatusOr<ncclComm_t> made_part = made->MakeWith(make, aborts);
+  const absl::StatusOr<ncclComm_t> made_part = MakeCommunicator(
+      made->group_, making, make, [&made] { return made->failure(); }, aborts);
   if (!made_part.ok()) {
     // NCCL's error of a split that ended with this group says nothing of why the group ended.
     if (!is_given_up) PARPLAN_RETURN_IF_ERROR(failure());

@@ -15,7 +15,6 @@
 
 #include <atomic>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,33 +25,9 @@
 #include "executor/device/comm/communicator.h"
 #include "executor/device/comm/rank_context.h"
 #include "executor/device/cuda/nccl_device.h"
+#include "executor/device/cuda/nccl_group.h"
 
 namespace parplan::cuda {
-
-// Returns the status of a call named `what`, with NCCL's message: OK for success, UNAVAILABLE for
-// an error of another rank, else INTERNAL. `communicator` may be null.
-absl::Status NcclStatus(ncclResult_t result, ncclComm_t communicator, absl::string_view what);
-
-// The group that a communicator is made for.
-struct NcclGroup {
-  // The groups of one purpose share a stream (`NcclDevice::StreamOf`).
-  std::string purpose;
-  // A name for messages.
-  std::string name;
-  // The name that NCCL gives to profilers.
-  std::string label;
-  // An id that the group's ranks have in common, and no other group of the job has.
-  std::string id;
-  // This rank's number in the group, from 0 to `size` - 1.
-  int rank = 0;
-  int size = 1;
-  // Both outlive the communicator.
-  RankContext* job = nullptr;
-  NcclDevice* device = nullptr;
-  // How long a call of an operation may be within NCCL after the group has failed, before it is
-  // taken to wait for others there and is aborted from outside. Not measured.
-  absl::Duration call_patience = absl::Seconds(1);
-};
 
 // One rank's part of a group; `CudaDevice::MakeGroup` makes it. Threads and errors are those of
 // `Communicator`. NCCL's communicator is made by `Warm`, by the first operation, which then blocks
@@ -93,25 +68,16 @@ class NcclCommunicator : public Communicator, private NcclWatched {
  private:
   struct Calls;
   struct Operation;
-  struct Making;
   class Work;
   using EventPtr = std::unique_ptr<NcclDevice::Event>;
 
   NcclCommunicator(NcclGroup group, cudaStream_t stream, void* number);
-  // Runs `make`, which blocks until all ranks have come, until the deadline or the job's end. It
-  // writes a communicator; `aborts` ends those that wait if others do not come.
-  absl::StatusOr<ncclComm_t> MakeWith(std::function<ncclResult_t(ncclComm_t*)> make,
-                                      const std::function<void(ncclComm_t)>& aborts);
   // Notes what the making of the communicator has added to the GPU's memory in use, `before` it.
   absl::Status NoteMemory(Bytes before);
   absl::Status Launch(absl::Span<const CollectiveCall> calls, ncclComm_t communicator,
                       Operation& operation);
-  ncclResult_t LaunchCall(const CollectiveCall& call, ncclComm_t communicator);
-  ncclResult_t LaunchAllToAll(const CollectiveCall& call, ncclComm_t communicator);
   void Count(const CollectiveCall& call);
   void Look() override;
-  // Ends the communicator of a group without operations under way.
-  void Destroy();
   // Returns whether the device is through with the operation. Called with mutex_.
   absl::StatusOr<bool> IsOver(const Operation& operation) const;
   // Removes operations that have ended. Called with mutex_.
@@ -123,7 +89,6 @@ class NcclCommunicator : public Communicator, private NcclWatched {
   // of another group that is still to be aborted.
   void Fail(const absl::Status& status);
   absl::Status failure() const;
-  absl::Status Overdue(absl::string_view what) const;
 
   NcclGroup group_;
   const cudaStream_t stream_;
@@ -131,7 +96,7 @@ class NcclCommunicator : public Communicator, private NcclWatched {
   int split_count_ = 0;
   std::atomic<bool> measures_busy_ = false;
   // The ranks' meeting; keeps what NCCL refers to.
-  std::shared_ptr<Making> making_;
+  std::shared_ptr<NcclMaking> making_;
 
   // The calls of NCCL with this communicator.
   const std::shared_ptr<Calls> calls_;

@@ -415,5 +415,13 @@ TEST(CommunicatorCount, CountsTheGroupsOfARank) {
   EXPECT_EQ(CommunicatorCount(strategy, 8, true), 8);
 }
 
+// Gradients are summed over the ranks that share tokens by a communicator of their own, whether or
+// not other ranks have other samples.
+TEST(CommunicatorCount, RanksThatShareTokensHaveOneForTokensAndOneForGradients) {
+  EXPECT_EQ(CommunicatorCount({.context_parallel_degree = 4}, 1, false), 3);
+  EXPECT_EQ(CommunicatorCount({.data_parallel_degree = 2, .context_parallel_degree = 4}, 1, false),
+            4);
+}
+
 }  // namespace
 }  // namespace parplan

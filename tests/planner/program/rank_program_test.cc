@@ -94,8 +94,7 @@ TEST(RankProgram, GroupsByHand) {
 }
 
 // The cost model prices at least as many communicators as a rank makes, in plans of one strategy
-// without virtual stages (planner/cost), but for one: ranks that share tokens alone also share
-// gradients, in a group of its own. The group of a stage is made only where strategies differ.
+// without virtual stages (planner/cost). The group of a stage is made only where strategies differ.
 TEST(RankProgram, PlansOfOneStrategyHaveNoMoreGroupsThanArePriced) {
   for (const bool is_tied : {false, true}) {
     const ModelSpec model = SmallGpt(6, is_tied);
@@ -106,14 +105,12 @@ TEST(RankProgram, PlansOfOneStrategyHaveNoMoreGroupsThanArePriced) {
         for (const Strategy& strategy : StrategiesOf(ranks)) {
           const Plan plan = PlanOf(model, depth * ranks, stages, {strategy}, 48, 4);
           SCOPED_TRACE(PlanGist(plan));
-          const int unpriced =
-              strategy.context_parallel_degree > 1 && strategy.data_parallel_degree == 1 ? 1 : 0;
           for (const RankProgram& program : AllPrograms(plan, model)) {
             const auto made = std::count_if(
                 program.groups.begin(), program.groups.end(),
                 [](const auto& group) { return group.purpose != group_purpose::kStage; });
             const bool is_edge = program.pipeline_place == 0 || program.pipeline_place == depth - 1;
-            ASSERT_LE(made, CommunicatorCount(strategy, depth, is_tied && is_edge) + unpriced)
+            ASSERT_LE(made, CommunicatorCount(strategy, depth, is_tied && is_edge))
                 << "rank " << program.rank;
           }
         }

@@ -79,6 +79,8 @@ struct FakeNccl {
   std::atomic<int> looks = 0;
 };
 FakeNccl& TheFakeNccl();
+// Returns how many communicators ranks on this device have made.
+int CommunicatorsMadeOn(int device);
 // Restores the initial state of both. No stream may be left.
 void ResetFakes();
 

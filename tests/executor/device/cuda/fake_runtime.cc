@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,11 +11,9 @@
 #include <set>
 #include <thread>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "executor/device/cuda/kernel_queue.h"
-#include "executor/device/cuda/matrix_products.h"
 #include "tests/executor/device/cuda/fake_cuda.h"
-#include "tests/executor/device/cuda/silent_kernels.h"
 
 namespace parplan {
 
@@ -26,7 +25,6 @@ FakeCuda& TheFakeCuda() {
 namespace fake {
 
 std::mutex mutex;
-std::condition_variable changed;
 
 namespace {
 
@@ -42,7 +40,13 @@ std::map<int, Device> devices;
 std::set<Stream*> streams;
 // Queues whose head may have become able to begin.
 std::deque<Queue*> ready;
-int waiting_hosts = 0;
+// A thread that waits for work. Each is woken by itself: woken all at once, the many ranks of a job
+// would do little else.
+struct Host {
+  absl::FunctionRef<bool()> is_over;
+  std::condition_variable changed;
+};
+std::set<Host*> waiting_hosts;
 thread_local int device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 
@@ -113,13 +117,13 @@ std::shared_ptr<Item> CauseOf(const std::shared_ptr<Item>& item, std::string& te
 }
 
 // Runs what can run until `is_over` holds.
-template <typename IsOver>
-void AwaitOnHost(std::unique_lock<std::mutex>& lock, const IsOver& is_over) {
+void AwaitOnHost(std::unique_lock<std::mutex>& lock, absl::FunctionRef<bool()> is_over) {
   ++TheFakeCuda().host_waits;
-  ++waiting_hosts;
+  Host host{.is_over = is_over};
+  waiting_hosts.insert(&host);
   Advance();
-  changed.wait(lock, is_over);
-  --waiting_hosts;
+  host.changed.wait(lock, is_over);
+  waiting_hosts.erase(&host);
 }
 
 std::shared_ptr<Item> Named(std::string name) {
@@ -137,7 +141,7 @@ std::shared_ptr<Item> Submit(Stream& stream, std::shared_ptr<Item> item) {
   stream.queue->items.push_back(item);
   ready.push_back(stream.queue);
   // The time at which it runs shows only where a host waits.
-  if (waiting_hosts > 0) Advance();
+  if (!waiting_hosts.empty()) Advance();
   return item;
 }
 
@@ -150,7 +154,10 @@ void Advance() {
     ready.pop_front();
     Run(*queue);
   }
-  if (has_work) changed.notify_all();
+  if (!has_work) return;
+  for (Host* const host : waiting_hosts) {
+    if (host->is_over()) host->changed.notify_one();
+  }
 }
 
 void TakeLaunchTime() {
@@ -198,6 +205,7 @@ void ResetFakes() {
   const std::lock_guard<std::mutex> lock(fake::mutex);
   fake::devices.clear();
   fake::ready.clear();
+  fake::ForgetCommunicators();
   TheFakeCuda().queue_count = 8;
   TheFakeCuda().host_calls = 0;
   TheFakeCuda().host_waits = 0;
@@ -222,24 +230,6 @@ void ResetFakes() {
   }
 }
 
-namespace cuda {
-
-// Products are not what is looked at.
-struct MatrixProducts::Choice {};
-absl::StatusOr<std::unique_ptr<MatrixProducts>> MatrixProducts::Create() {
-  return std::unique_ptr<MatrixProducts>(new MatrixProducts());
-}
-MatrixProducts::~MatrixProducts() = default;
-absl::Status MatrixProducts::Multiply(ElementType, const MatrixProduct&, cudaStream_t) {
-  return absl::InternalError("the fake multiplies nothing");
-}
-void LaunchSimpleProduct(ElementType, const MatrixProduct&, KernelQueue&) {}
-std::unique_ptr<LayerKernels> MakeDeviceKernels(ElementType type, KernelQueue& queue) {
-  if (type != ElementType::kFloat32 && type != ElementType::kBfloat16) return nullptr;
-  return std::make_unique<SilentKernels>(queue);
-}
-
-}  // namespace cuda
 }  // namespace parplan
 
 using parplan::TheFakeCuda;

@@ -5,7 +5,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -18,7 +17,6 @@ namespace parplan::fake {
 
 // Guards everything of the fakes.
 extern std::mutex mutex;
-extern std::condition_variable changed;
 
 struct Stream;
 struct Queue;
@@ -68,13 +66,15 @@ void TakeLaunchTime();
 std::shared_ptr<Item> Submit(Stream& stream, std::shared_ptr<Item> item);
 // Ends an open item that has begun.
 void Finish(Item& item);
-// Runs everything that can run.
+// Runs everything that can run, and wakes the hosts that waited for it.
 void Advance();
 // Returns the calling thread's device.
 int CurrentDevice();
 // Adds to the memory that is taken of a device besides arrays and its context, and takes from it.
 void TakeMemory(int device, size_t size);
 void GiveMemoryBack(int device, size_t size);
+// Forgets by what communicators of NCCL ranks have met, and how many there were.
+void ForgetCommunicators();
 // Takes hardware queues of the calling thread's device, as streams of NCCL's own do.
 void TakeQueues(int count);
 

@@ -19,6 +19,7 @@
 #include "base/status_macros.h"
 #include "executor/device/cuda/cuda_device.h"
 #include "executor/trainer/rank_trainer.h"
+#include "planner/cost/rank_memory.h"
 #include "tests/executor/device/cuda/fake_cuda.h"
 #include "tests/executor/device/cuda/silent_kernels.h"
 #include "tests/executor/trainer/plan_cases.h"
@@ -193,20 +194,59 @@ TEST(NcclPrograms, PlansOfEveryKindDoNotHang) {
   EXPECT_LE(most_open, kMostOpen);
 }
 
+// The number of a plan is the seed of the plan and of its launches. `PARPLAN_NCCL_PLAN_COUNT` plans
+// from `PARPLAN_NCCL_PLAN_FIRST` on: 10,000 take some twenty minutes of a processor (docs/cuda.md).
 TEST(NcclPrograms, RandomPlansDoNotHang) {
   constexpr int kQueues[] = {1, 8, 32};
-  // More by hand, in slices of any size: 200 take 15 s of a processor; docs/measurements/gpu.md has
-  // what was run.
+  constexpr size_t kUsualCount = 200;
   const char* const asked = std::getenv("PARPLAN_NCCL_PLAN_COUNT");
   const char* const skipped = std::getenv("PARPLAN_NCCL_PLAN_FIRST");
   const size_t first = skipped == nullptr ? 0 : std::strtoul(skipped, nullptr, 10);
-  const size_t count = asked == nullptr ? 200 : std::strtoul(asked, nullptr, 10);
+  const size_t count = asked == nullptr ? kUsualCount : std::strtoul(asked, nullptr, 10);
   const std::vector<PlanCase> cases = RandomPlanCases(static_cast<int>(first + count), 16);
   for (size_t index = first; index < cases.size(); ++index) {
     SCOPED_TRACE(testing::Message() << "plan " << index << ", " << cases[index].name);
     RunOnFakes(cases[index], kQueues[index % 3], /*latency=*/50, static_cast<uint32_t>(index));
     if (testing::Test::HasFailure()) return;
+    if ((index + 1 - first) % kUsualCount != 0) continue;
+    std::printf("plans %zu to %zu did not hang\n", first, index);
+    std::fflush(stdout);
   }
+}
+
+// Returns the plan with the first layer's strategy in all layers.
+PlanCase OfOneStrategy(PlanCase c) {
+  const Strategy strategy = c.plan.stages[0].layer_runs[0].strategy;
+  for (StagePlan& stage : c.plan.stages) {
+    for (StageLayerRun& run : stage.layer_runs) run.strategy = strategy;
+  }
+  return c;
+}
+
+// The cost model prices every communicator that a rank makes in a plan of one strategy whose
+// stages are not interleaved (docs/adr/0031-what-the-review-of-cuda-left.md), and where ranks only
+// share tokens no other either.
+TEST(NcclPrograms, PlansOfOneStrategyMakeNoMoreCommunicatorsThanArePriced) {
+  int with_context_alone = 0;
+  for (const PlanCase& mixed : RandomPlanCases(120, 16)) {
+    PlanCase c = OfOneStrategy(mixed);
+    if (c.plan.schedule == Schedule::kInterleaved || c.plan.device_count > 8) continue;
+    if (!RankProgram::Create(c.plan, c.Model(), 0).ok()) continue;
+    SCOPED_TRACE(PlanGist(c.plan));
+    RunOnFakes(c, 8);
+    const Strategy& strategy = c.plan.stages[0].layer_runs[0].strategy;
+    const int depth = c.plan.pipeline_parallel_degree();
+    const int priced = CommunicatorCount(strategy, depth, /*has_tied_table_elsewhere=*/false);
+    const bool shares_tokens_alone =
+        depth == 1 && strategy.context_parallel_degree == c.plan.device_count;
+    with_context_alone += shares_tokens_alone ? 1 : 0;
+    for (int rank = 0; rank < c.plan.device_count; ++rank) {
+      const int made = CommunicatorsMadeOn(rank);
+      ASSERT_LE(made, priced) << "rank " << rank;
+      ASSERT_TRUE(!shares_tokens_alone || made == priced) << "rank " << rank << ": " << made;
+    }
+  }
+  EXPECT_GT(with_context_alone, 0);
 }
 
 // With one micro-batch the first stage posts the receive of its only gradient before its first

@@ -157,5 +157,62 @@ TEST(OldChannels, DoNotHangWithAQueueForEachStream) {
   }
 }
 
+// The order of the back end before this one: a thread for each channel gave it operations whenever
+// it came to them. Ranks exchange messages; on both, the wait of the compute stream for what is
+// received was queued before the send. With enough hardware queues that is well; where the send
+// shares one with the compute stream, each rank's send is behind the wait for the other's.
+TEST(OldChannels, TheFakeHangsWhenSharedQueuesCarryWaitsBeforeSends) {
+  for (const int queues : {1, 32}) {
+    ResetFakes();
+    TheFakeCuda().queue_count = queues;
+    std::vector<ncclComm_t> sends(2);
+    std::vector<ncclComm_t> receives(2);
+    std::vector<std::array<cudaStream_t, 3>> streams(2);
+    std::vector<cudaEvent_t> received(2);
+    ncclUniqueId ids[2];
+    for (ncclUniqueId& id : ids) ASSERT_EQ(::ncclGetUniqueId(&id), ncclSuccess);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        static_cast<void>(::cudaSetDevice(rank));
+        for (cudaStream_t& stream : streams[rank]) {
+          static_cast<void>(::cudaStreamCreateWithFlags(&stream, 0));
+        }
+        static_cast<void>(::cudaEventCreateWithFlags(&received[rank], 0));
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = 1;
+        for (const int way : {0, 1}) {
+          ncclComm_t& comm = way == rank ? sends[rank] : receives[rank];
+          static_cast<void>(::ncclCommInitRankConfig(&comm, 2, ids[way], rank, &config));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::vector<float> numbers(4);
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto& [compute, send, receive] = streams[rank];
+      ::ncclRecv(&numbers[rank], 1, ncclFloat32, 1 - rank, receives[rank], receive);
+      ::cudaEventRecord(received[rank], receive);
+      ::cudaStreamWaitEvent(compute, received[rank], 0);
+      ::ncclSend(&numbers[2 + rank], 1, ncclFloat32, 1 - rank, sends[rank], send);
+    }
+    const std::string hang = DescribeHang();
+    if (queues == 32) {
+      EXPECT_EQ(hang, "");
+    } else {
+      EXPECT_THAT(hang, testing::AllOf(testing::HasSubstr("is queued behind"),
+                                       testing::HasSubstr("in a circle")));
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      ::ncclCommAbort(sends[rank]);
+      ::ncclCommAbort(receives[rank]);
+    }
+    for (const auto& own : streams) {
+      for (cudaStream_t const stream : own) ::cudaStreamDestroy(stream);
+    }
+    for (cudaEvent_t const event : received) ::cudaEventDestroy(event);
+  }
+}
+
 }  // namespace
 }  // namespace parplan::cuda
