@@ -371,6 +371,11 @@ TEST(ImportMegatronRun, ComparesWithAModelThatIsGiven) {
   ASSERT_OK_AND_ASSIGN(const MegatronRunImport shorter,
                        ImportMegatronRun({"run.args", kLlama}, options));
   EXPECT_EQ(shorter.model.layer_definitions(1).sequence_length(), 1024);
+  // Beside a model file they would do nothing.
+  options.model = run.model;
+  EXPECT_THAT(ImportMegatronRun({"run.args", kLlama}, options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("--sequence-length: changes the model that arguments describe")));
 }
 
 TEST(ImportMegatronRun, RefusesBadInput) {
