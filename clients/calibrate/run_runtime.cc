@@ -230,9 +230,11 @@ absl::Status SetRecompute(const std::string& text, RunRuntime* runtime) {
              absl::StartsWith(text, "sac") || absl::StartsWith(text, "per")) {
     runtime->recomputation = RecomputeLevel::kSelective;
     // Trainers on PyTorch's FSDP recompute by operator if selective, Megatron attention only.
-    if (IsOnFsdp(runtime->traits) && !absl::StrContains(text, "attention") &&
-        !absl::StrContains(text, "core")) {
-      runtime->traits.selective_recompute = SelectiveRecompute::kOperators;
+    if (IsOnFsdp(runtime->traits)) {
+      const bool is_of_attention =
+          absl::StrContains(text, "attention") || absl::StrContains(text, "core");
+      runtime->traits.selective_recompute =
+          is_of_attention ? SelectiveRecompute::kAttention : SelectiveRecompute::kOperators;
     }
   } else {
     return RunFieldError("recompute",

@@ -117,6 +117,37 @@ absl::Status ReadEvenStages(const ArgumentList& arguments, const ModelSpec& mode
   return absl::OkStatus();
 }
 
+// Checks that the tensor degree divides heads and groups of queries, as TransformerConfig of
+// Megatron Core does. Core 0.14 and 0.15 refuse every other degree. 0.16 and later take a multiple
+// of the groups too: ranks then gather queries, keys and values of all groups and keep a part
+// (get_query_key_value_tensors in transformer/attention.py), which has no counterpart here.
+absl::Status CheckTensorDegreeOfHeads(const ArgumentList& arguments, const ModelSpec& model,
+                                      int tensor) {
+  constexpr absl::string_view kName = "tensor-model-parallel-size";
+  for (const LayerDefinition& layer : model.layer_definitions()) {
+    if (!HasAttention(layer.kind)) continue;
+    const int heads = layer.attention_head_count;
+    const int groups = layer.key_value_head_count;
+    if (heads % tensor != 0) {
+      return arguments.Fault(kName, absl::StrCat("is ", tensor, ", which does not divide the ",
+                                                 heads, " heads of --num-attention-heads"));
+    }
+    if (groups % tensor == 0) continue;
+    return arguments.Fault(
+        kName,
+        absl::StrCat(
+            "is ", tensor, ", which does not divide the ", groups,
+            " groups of --num-query-groups; ",
+            tensor % groups == 0
+                ? "core 0.14 and 0.15 refuse that, and later releases gather queries, keys and "
+                  "values of all groups on each rank, which plans do not describe: use a divisor "
+                  "of the groups"
+                : "no release takes a degree that neither divides the groups nor is a multiple of "
+                  "them"));
+  }
+  return absl::OkStatus();
+}
+
 // Sets the tensor degree of experts if it is not that of the rest of their layers.
 absl::Status SetExpertTensorDegree(const ArgumentList& arguments, const MegatronDegrees& degrees,
                                    Strategy* strategy) {
@@ -317,6 +348,7 @@ absl::StatusOr<MegatronPlanImport> MegatronPlanOf(const ArgumentList& arguments,
   PARPLAN_ASSIGN_OR_RETURN(const MegatronDegrees degrees, ReadMegatronDegrees(arguments));
   const int pipeline = degrees.pipeline;
   PARPLAN_RETURN_IF_ERROR(SetStrategy(arguments, degrees, &facts));
+  PARPLAN_RETURN_IF_ERROR(CheckTensorDegreeOfHeads(arguments, model, degrees.tensor));
   for (const LayerDefinition& layer : model.layer_definitions()) {
     const int own_tensor = facts.strategy.expert_tensor_parallel_degree;
     if (own_tensor == 0 || layer.expert_feed_forward_size % own_tensor == 0) continue;

@@ -40,9 +40,10 @@ struct MegatronPlanImport {
 // stages or in one that is not the last virtual stage of its rank, groups of micro-batches that
 // `IsGroupSize` (planner/model/pass_order.h) does not allow beside virtual stages, another kind of
 // context parallelism in each layer, recomputation of several layers at once or of parts that have
-// no name of --recompute-modules. Not checked is whether tensor parallelism divides heads and
-// widths (but for the width of an expert, which its own degree must divide), nor whether the plan
-// fits into memory.
+// no name of --recompute-modules, and a tensor degree that does not divide heads or groups of
+// queries, of which core 0.16 and later run multiples too. Not checked is whether tensor
+// parallelism divides widths (but for that of an expert, which its own degree must divide), nor
+// whether the plan fits into memory.
 absl::StatusOr<MegatronPlanImport> ImportMegatronPlan(const NamedText& file, const ModelSpec& model,
                                                       int device_count);
 

@@ -88,6 +88,12 @@ absl::StatusOr<MegatronArgumentsOfFile> ReadMegatronFile(const NamedText& file) 
 
 absl::StatusOr<MegatronRunImport> ImportMegatronRun(const NamedText& file,
                                                     const MegatronRunOptions& options) {
+  const absl::string_view flag = GivenModelFlag(options.flags);
+  if (options.model.has_value() && !flag.empty()) {
+    return FieldError(Reason::kSpecInvalid, flag,
+                      "changes the model that arguments describe, and a model file takes its "
+                      "place; leave out --model or the flag");
+  }
   PARPLAN_ASSIGN_OR_RETURN(const MegatronArgumentsOfFile read, ReadMegatronFile(file));
   MegatronRunImport import;
   import.notes = read.notes;

@@ -31,7 +31,7 @@ struct MegatronRunOptions {
   // The model of the run, which is also the model of the result. Arguments that contradict it are
   // an error (megatron_comparison.h). Absent: the model is made from the arguments.
   std::optional<v1::ModelSpec> model;
-  // Sizes that take precedence over the arguments. Not used with `model`.
+  // Sizes that take precedence over the arguments. Any of them is an error beside `model`.
   ModelFlags flags;
 };
 
@@ -63,9 +63,9 @@ struct MegatronRunImport {
 // MegatronPlanOf, HasMegatronNarrowParameters (megatron_layers.h) and NotesOnMegatronStates, and
 // for a script whose program trains another kind of model (BERT, T5, vision, Mamba, ...); the sign
 // by which a text other than YAML and arguments is known as a recipe of Megatron-Bridge; the flag
-// for wrong `flags`; the field of `model` for those of ModelFromProto and for a model that is no
-// embedding, decoder layers and head; `--devices` if neither options nor script give a number of
-// devices. Pure.
+// for wrong `flags`, and for any beside `model`; the field of `model` for those of ModelFromProto
+// and for a model that is no embedding, decoder layers and head; `--devices` if neither options nor
+// script give a number of devices. Pure.
 absl::StatusOr<MegatronRunImport> ImportMegatronRun(const NamedText& file,
                                                     const MegatronRunOptions& options);
 

@@ -71,6 +71,30 @@ absl::Status AddParameters(int64_t extra, absl::string_view source,
 
 }  // namespace
 
+absl::string_view GivenModelFlag(const ModelFlags& flags) {
+  const std::pair<absl::string_view, bool> given[] = {
+      {"--model-id", flags.model_id.has_value()},
+      {"--layer-kind", flags.layer_kind.has_value()},
+      {"--layers", !flags.layer_counts.empty()},
+      {"--sequence-length", !flags.sequence_lengths.empty()},
+      {"--hidden-size", flags.hidden_size.has_value()},
+      {"--attention-heads", flags.attention_head_count.has_value()},
+      {"--key-value-heads", flags.key_value_head_count.has_value()},
+      {"--head-size", flags.head_size.has_value()},
+      {"--feed-forward-size", flags.feed_forward_size.has_value()},
+      {"--feed-forward-kind", flags.feed_forward_kind.has_value()},
+      {"--vocabulary-size", flags.vocabulary_size.has_value()},
+      {"--tied-embedding", flags.tied_embedding.has_value()},
+      {"--prediction-layers", flags.prediction_layer_count.has_value()},
+      {"--precision", flags.precision.has_value()},
+      {"--optimizer", flags.optimizer.has_value()},
+  };
+  for (const auto& [name, is_given] : given) {
+    if (is_given) return name;
+  }
+  return "";
+}
+
 absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts) {
   if (flags.model_id.has_value()) facts->model_id = *flags.model_id;
   if (facts->runs.empty()) facts->runs.resize(flags.layer_counts.size());

@@ -107,6 +107,9 @@ struct ModelFlags {
   std::optional<v1::Optimizer> optimizer;
 };
 
+// Returns the name of the first flag that is given, with its dashes; empty if none is.
+absl::string_view GivenModelFlag(const ModelFlags& flags);
+
 // Writes the flags over `facts`; makes as many runs as `layer_counts` has if there are none. A flag
 // that gives a size or kind of the layers, but for the sequence length and `layer_kind`, drops
 // their extra parameters, which belong to the sizes of the file (not those of opaque layers), and

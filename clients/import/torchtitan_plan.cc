@@ -8,11 +8,13 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "clients/import/torchtitan_settings.h"
+#include "exports/layer_strategies.h"
 #include "exports/pass_table.h"
 #include "exports/torch_plan.h"
 #include "exports/torchtitan_plan_export.h"
 #include "exports/uniform_plan.h"
 #include "planner/model/precision.h"
+#include "planner/model/runtime_traits.h"
 
 namespace parplan {
 namespace {
@@ -255,6 +257,7 @@ absl::Status CheckTorchtitanTraffic(const TorchtitanSettings& settings, const Un
   return absl::OkStatus();
 }
 
+// Reads the recomputation that all layers have alike; `RecomputeEveryNth` does the rest.
 absl::Status ReadTorchtitanRecomputation(const TorchtitanSettings& settings, UniformPlan* facts,
                                          std::vector<std::string>* notes) {
   switch (settings.recomputation()) {
@@ -267,13 +270,40 @@ absl::Status ReadTorchtitanRecomputation(const TorchtitanSettings& settings, Uni
       notes->push_back("activation checkpointing is not said; torchtitan's default is selective");
       [[fallthrough]];
     case TorchtitanRecomputation::kSelective:
-      facts->strategy.recompute_level = RecomputeLevel::kSelective;
-      notes->push_back(
-          "selective activation checkpointing of torchtitan repeats every second linear map; "
-          "predictions of runtime `torchtitan` repeat attention instead");
-      return absl::OkStatus();
+      break;
+  }
+  const int interval = settings.recomputed_interval();
+  if (interval == 0) {
+    facts->strategy.recompute_level = RecomputeLevel::kSelective;
+  } else if (interval == 1) {
+    facts->strategy.recompute_level = RecomputeLevel::kFull;
+  } else {
+    notes->push_back(absl::StrCat(
+        "selective activation checkpointing without `selective_ac_option = \"op\"` recomputes one "
+        "of ",
+        interval,
+        " layers whole, as releases before 0.3.0 do; 0.3.0, to which plans are exported, "
+        "has no such policy"));
   }
   return absl::OkStatus();
+}
+
+// Recomputes every `interval`-th of the decoder layers of a pipeline rank, whose stages it goes
+// through in their order (`_layer_sac_count` of distributed/activation_checkpoint.py).
+void RecomputeEveryNth(int interval, const ModelSpec& model, int pipeline_degree, Plan* plan) {
+  LayerStrategies layers = LayerStrategiesOf(*plan);
+  std::vector<int> counts(static_cast<size_t>(pipeline_degree), 0);
+  int layer = 0;
+  for (size_t stage = 0; stage < layers.stage_layer_counts.size(); ++stage) {
+    int& count = counts[stage % counts.size()];
+    for (int i = 0; i < layers.stage_layer_counts[stage]; ++i, ++layer) {
+      if (layer == 0 || layer + 1 == model.layer_count()) continue;
+      if (++count % interval == 0) {
+        layers.strategies[static_cast<size_t>(layer)].recompute_level = RecomputeLevel::kFull;
+      }
+    }
+  }
+  plan->stages = StagesOf(layers, model, pipeline_degree, plan->device_count / pipeline_degree);
 }
 
 // Compares a size that the file names with the model's.
@@ -374,11 +404,12 @@ absl::StatusOr<TorchtitanPlanImport> ImportTorchtitanPlan(const NamedText& confi
         absl::StrCat("makes ", facts.micro_batch_count, " micro-batches, and ", pipeline.degree,
                      " pipeline ranks take a multiple of their number"));
   }
-  RuntimeTraits runtime;
-  runtime.selective_recompute = SelectiveRecompute::kOperators;
-  PARPLAN_RETURN_IF_ERROR(CheckTorchtitanPlan(facts, model, runtime));
+  PARPLAN_RETURN_IF_ERROR(CheckTorchtitanPlan(facts, model, *FindRuntime(kTorchtitan)));
   import.plan = PlanOf(facts, model);
   import.plan.schedule = pipeline.schedule;
+  if (settings.recomputed_interval() > 1) {
+    RecomputeEveryNth(settings.recomputed_interval(), model, pipeline.degree, &import.plan);
+  }
   PARPLAN_RETURN_IF_ERROR(CheckTorchPlan(import.plan, model, kTorchtitan, /*may_gather=*/true));
   if (passes.has_value()) {
     PARPLAN_RETURN_IF_ERROR(

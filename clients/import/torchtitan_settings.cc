@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -156,7 +157,7 @@ absl::StatusOr<TorchtitanSettings> TorchtitanSettings::Read(const NamedText& fil
   }
   PARPLAN_RETURN_IF_ERROR(result.CheckIsWhole(absl::StrContains(file.text, kExportedLine)));
   result.unknown_ = absl::StrJoin(unknown, ", ");
-  PARPLAN_RETURN_IF_ERROR(result.CheckEveryNth());
+  PARPLAN_RETURN_IF_ERROR(result.SettleSelective(is_toml));
   PARPLAN_RETURN_IF_ERROR(result.CheckParallelismNames());
   return result;
 }
@@ -290,13 +291,18 @@ absl::Status TorchtitanSettings::TakeRecomputation(const LiteralSetting& setting
     return NoLiteral(line, "activation_checkpoint");
   }
   if (name == "mode") {
+    has_mode_ = true;
     const std::string mode = setting.value.is_string() ? setting.value.get<std::string>() : "";
     if (mode == "none") return SetRecomputation(TorchtitanRecomputation::kNone, line);
     if (mode == "full") return SetRecomputation(TorchtitanRecomputation::kFull, line);
     if (mode == "selective") return SetRecomputation(TorchtitanRecomputation::kSelective, line);
     return Fault(absl::StrCat("line ", line), "must name the mode none, full or selective");
   }
-  if (name == "selective_ac_option" && setting.value != "op") every_nth_line_ = line;
+  if (name == "selective_ac_option") {
+    has_mode_ = true;
+    selective_option_ = setting.value;
+    selective_option_line_ = line;
+  }
   return is_choice ? TakeRecomputationChoice(setting) : absl::OkStatus();
 }
 
@@ -317,7 +323,10 @@ absl::Status TorchtitanSettings::TakeRecomputationChoice(const LiteralSetting& s
     return TakeRecomputation({setting.reference, json(), true, setting.line}, "Config");
   }
   // A call of the class that has a mode, which was read with its arguments.
-  if (SectionOf(setting.reference) == "activation_checkpoint") return absl::OkStatus();
+  if (SectionOf(setting.reference) == "activation_checkpoint") {
+    if (absl::EndsWith(setting.reference, "ActivationCheckpointConfig")) has_mode_ = true;
+    return absl::OkStatus();
+  }
   if (IsRecomputationChoice(SplitLast(setting.reference).second)) return absl::OkStatus();
   return Fault(absl::StrCat("line ", setting.line),
                "chooses activation checkpointing by an expression; write the class itself");
@@ -356,13 +365,25 @@ absl::Status TorchtitanSettings::CheckIsWhole(bool is_export) const {
   return absl::OkStatus();
 }
 
-absl::Status TorchtitanSettings::CheckEveryNth() const {
+absl::Status TorchtitanSettings::SettleSelective(bool is_toml) {
   // The other modes do not look at it.
-  const bool is_selective = recomputation_ == TorchtitanRecomputation::kSelective ||
-                            recomputation_ == TorchtitanRecomputation::kDefault;
-  if (every_nth_line_ == 0 || !is_selective) return absl::OkStatus();
-  return Fault(absl::StrCat("line ", every_nth_line_),
-               "recomputes every so many layers, which no plan of one strategy says");
+  if (recomputation_ != TorchtitanRecomputation::kSelective &&
+      recomputation_ != TorchtitanRecomputation::kDefault) {
+    return absl::OkStatus();
+  }
+  if (selective_option_line_ == 0) {
+    // `selective_ac_option: str = "2"` in config/job_config.py and config/configs.py.
+    recomputed_interval_ = is_toml || has_mode_ ? 2 : 0;
+    return absl::OkStatus();
+  }
+  if (selective_option_ == "op") return absl::OkStatus();
+  const bool is_number =
+      selective_option_.is_string() &&
+      absl::SimpleAtoi(selective_option_.get<std::string>(), &recomputed_interval_) &&
+      recomputed_interval_ >= 1 && recomputed_interval_ <= kMaxImportCount;
+  if (is_number) return absl::OkStatus();
+  return Fault(absl::StrCat("line ", selective_option_line_),
+               "must have the text op or a number of layers as selective_ac_option");
 }
 
 absl::Status TorchtitanSettings::CheckParallelismNames() const {

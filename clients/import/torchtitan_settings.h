@@ -61,6 +61,11 @@ class TorchtitanSettings {
 
   // The activation checkpointing that the file chooses.
   TorchtitanRecomputation recomputation() const { return recomputation_; }
+  // With selective or default checkpointing: n if whole layers are recomputed, every n-th of those
+  // that a rank has, and 0 if operators of all layers are. TOML and classes with a mode, which
+  // releases before 0.3.0 have, mean every second layer unless `selective_ac_option` says
+  // otherwise.
+  int recomputed_interval() const { return recomputed_interval_; }
   // Sections and classes that are neither read nor known, joined by commas; may be empty.
   const std::string& unknown() const { return unknown_; }
 
@@ -85,8 +90,8 @@ class TorchtitanSettings {
   absl::Status NoLiteral(int line, absl::string_view path) const;
   absl::Status SetRecomputation(TorchtitanRecomputation value, int line);
   absl::Status CheckParallelismNames() const;
-  // Refuses the recomputation of every so many layers.
-  absl::Status CheckEveryNth() const;
+  // Sets `recomputed_interval_`.
+  absl::Status SettleSelective(bool is_toml);
   // Remembers whether a section or class of torchtitan was found, also one that is not kept.
   void NoteSection(const LiteralSetting& setting, bool is_toml);
   // Refuses files without settings of torchtitan, and exported modules whose end is cut off.
@@ -102,8 +107,12 @@ class TorchtitanSettings {
   // Variables of Python that stand for a section: `p` behind `p = config.parallelism`.
   std::map<std::string, std::string> aliases_;
   TorchtitanRecomputation recomputation_ = TorchtitanRecomputation::kDefault;
-  // The line that asks to recompute every so many layers if the mode is selective; 0 for none.
-  int every_nth_line_ = 0;
+  // The option of the selective mode and its line; 0 if there is none.
+  nlohmann::json selective_option_;
+  int selective_option_line_ = 0;
+  // Python chooses checkpointing by the class of earlier releases.
+  bool has_mode_ = false;
+  int recomputed_interval_ = 0;
   std::string unknown_;
   absl::Status status_;
 };

@@ -144,12 +144,14 @@ RuntimeTraits LlmFoundry() {
 }
 
 // torchtitan: `mixed_precision_reduce` is float32. Its float8 gathers quantised parameters
-// (`enable_fsdp_float8_all_gather`).
+// (`enable_fsdp_float8_all_gather`), and its selective checkpointing repeats operators
+// (`SelectiveAC` in distributed/activation_checkpoint.py).
 RuntimeTraits Torchtitan() {
   RuntimeTraits traits = Fsdp();
   traits.runtime_id = "torchtitan";
   traits.gradient_message_bytes = 4;
   traits.quantised_parameters = true;
+  traits.selective_recompute = SelectiveRecompute::kOperators;
   return traits;
 }
 

@@ -146,6 +146,27 @@ class Import(PlanctlTest):
         again = self.json("evaluate", "--megatron-args", text, *question)
         self.assertEqual(again["prediction"], by_file["prediction"])
 
+    def test_flags_complete_a_run_of_megatron_that_is_evaluated(self):
+        script = self.folder / "run.sh"
+        script.write_text(
+            "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 \\\n"
+            "  --num-attention-heads 32 --ffn-hidden-size 11008 --swiglu --seq-length 2048 \\\n"
+            "  --untie-embeddings-and-output-weights --bf16 --micro-batch-size 1 \\\n"
+            "  --tokenizer-type HuggingFaceTokenizer --tokenizer-model /models/llama \\\n"
+            "  --global-batch-size 64 --tensor-model-parallel-size 2 --use-distributed-optimizer\n")
+        asked = ["evaluate", "--megatron-args", script, *self.question()[2:4]]
+        self.assertEqual(asked[3], "--cluster")
+        error = self.json(*asked, code=BAD_INPUT)["error"]
+        self.assertIn("vocabulary_size (--vocabulary-size)", error["message"])
+        with_flag = self.json(*asked, "--vocabulary-size", "32000")
+        script.write_text(script.read_text().replace("--bf16", "--bf16 --vocab-size 32000"))
+        self.assertEqual(self.json(*asked)["prediction"], with_flag["prediction"])
+        model = self.folder / "m.model.json"
+        self.json("import", "megatron", script, "--model-out", model)
+        error = self.json(*asked, "--model", model, "--vocabulary-size", "32000",
+                          code=BAD_INPUT)["error"]
+        self.assertEqual(error["metadata"]["field"], "--vocabulary-size")
+
     def test_a_layout_with_empty_stages_goes_through_every_command(self):
         script, folder = self.folder / "run.sh", self.folder / "launch"
         script.write_text(

@@ -59,6 +59,7 @@ class Arguments(PlanctlTest):
                           ["evaluate", *self.question()],
                           ["evaluate", "p.json", "--megatron-args", "--bf16", *self.question()],
                           ["evaluate", "p.json", *self.question()[2:]],
+                          ["evaluate", "p.json", *self.question(), "--vocabulary-size", "9"],
                           ["import", "megatron", "run.sh"],
                           ["import", "deepspeed", "ds_config.json", "--devices", "8"],
                           ["import", "accelerate", "a.yaml", "--recompute", "some"],

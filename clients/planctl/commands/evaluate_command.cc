@@ -7,8 +7,10 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/import/galvatron_plan.h"
+#include "clients/import/model_facts.h"
 #include "clients/planctl/commands/command.h"
 #include "clients/planctl/commands/given_plan.h"
+#include "clients/planctl/commands/import_flags.h"
 #include "clients/planctl/commands/question_flags.h"
 #include "clients/planctl/commands/show_view.h"
 #include "clients/planctl/offline/offline_planner.h"
@@ -20,6 +22,8 @@ struct EvaluateFlags {
   QuestionFlags question;
   std::string plan_path;
   std::string megatron_arguments;
+  // Facts that the arguments leave open.
+  ModelFlags model;
   GalvatronPlanOptions galvatron;
   std::string report_path;
 };
@@ -32,6 +36,12 @@ absl::Status Evaluate(const Session& session, const EvaluateFlags& flags) {
   if (!flags.megatron_arguments.empty()) {
     PARPLAN_RETURN_IF_ERROR(RefuseGalvatronFlags(flags.galvatron));
   }
+  const absl::string_view model_flag = GivenModelFlag(flags.model);
+  if (flags.megatron_arguments.empty() && !model_flag.empty()) {
+    return FieldError(Reason::kSpecInvalid, model_flag,
+                      "changes the model that --megatron-args describes, and a plan file has that "
+                      "of --model; leave it out");
+  }
   if (flags.question.model_path.empty() && flags.megatron_arguments.empty()) {
     return FieldError(Reason::kSpecInvalid, "--model", "is needed with a plan file");
   }
@@ -39,10 +49,11 @@ absl::Status Evaluate(const Session& session, const EvaluateFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const std::vector<v1::Profile> profiles, flags.question.ReadProfiles());
   PARPLAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Calibration> calibration,
                            flags.question.ReadCalibrationFile());
-  PARPLAN_ASSIGN_OR_RETURN(const GivenPlan given,
-                           flags.megatron_arguments.empty()
-                               ? ReadGivenPlan(session, flags.plan_path, flags.galvatron, spec)
-                               : ReadMegatronPlan(session, flags.megatron_arguments, &spec));
+  PARPLAN_ASSIGN_OR_RETURN(
+      const GivenPlan given,
+      flags.megatron_arguments.empty()
+          ? ReadGivenPlan(session, flags.plan_path, flags.galvatron, spec)
+          : ReadMegatronPlan(session, flags.megatron_arguments, flags.model, &spec));
   if (flags.question.runtime.empty()) spec.mutable_options()->set_runtime_id(given.runtime_id);
   PARPLAN_ASSIGN_OR_RETURN(const PlanView view,
                            EvaluateOffline(spec, profiles, given.plan, calibration));
@@ -64,7 +75,9 @@ void AddEvaluateCommand(Command app, const Session& session, Action& action) {
       "A plan that does not fit is an answer too: see `fits` in the JSON.\nExample:\n"
       "  planctl evaluate galvatron_config_x.json --model x.model.json --cluster x.cluster.json "
       "--profile x.profile.json\n"
-      "  planctl evaluate --megatron-args pretrain.sh --cluster x.cluster.json");
+      "  planctl evaluate --megatron-args pretrain.sh --cluster x.cluster.json\n"
+      "  planctl evaluate --megatron-args pretrain.sh --vocabulary-size 128256 --cluster "
+      "x.cluster.json");
   command.AddOption("plan", flags->plan_path, "Plan file, with or without a prediction");
   command.AddOption("--megatron-args", flags->megatron_arguments,
                     "Instead of a plan file: a launch script or YAML of Megatron-LM, or its "
@@ -77,6 +90,7 @@ void AddEvaluateCommand(Command app, const Session& session, Action& action) {
                  "Micro-batches, instead of `chunks` of a Galvatron plan")
       .Check(shell::Positive());
   flags->question.AddTo(command, /*with_planner=*/false);
+  AddModelFlags(command, flags->model);
   // The plan says how it is run.
   for (const char* name : {"--batch-step", "--batch-from", "--schedule", "--space", "--target"}) {
     command.RemoveOption(name);

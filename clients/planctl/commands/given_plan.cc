@@ -73,7 +73,7 @@ absl::Status CheckPlanFile(const std::string& path) {
 }
 
 absl::StatusOr<GivenPlan> ReadMegatronPlan(const Session& session, const std::string& file_or_text,
-                                           v1::PlanSpec* spec) {
+                                           const ModelFlags& flags, v1::PlanSpec* spec) {
   NamedText file{"--megatron-args", file_or_text};
   if (!absl::StartsWith(file_or_text, "--")) {
     file.name = file_or_text;
@@ -81,6 +81,7 @@ absl::StatusOr<GivenPlan> ReadMegatronPlan(const Session& session, const std::st
   }
   MegatronRunOptions options;
   options.device_count = DeviceCountOf(*spec);
+  options.flags = flags;
   if (!spec->model().layer_runs().empty()) options.model = spec->model();
   PARPLAN_ASSIGN_OR_RETURN(MegatronRunImport import, ImportMegatronRun(file, options));
   NoteAll(session, import.notes);

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "clients/import/galvatron_plan.h"
+#include "clients/import/model_facts.h"
 #include "clients/planctl/commands/command.h"
 #include "parplan/v1/plan.pb.h"
 #include "planner/model/plan.h"
@@ -56,13 +57,13 @@ absl::Status CheckPlanFile(const std::string& path);
 // of a file that ImportMegatronRun reads, `-` for standard input. The number of devices is nodes
 // times devices per node of the first node group of `spec`; without one, it is that of a launch
 // script, and other files and arguments are an error. The model is that of `spec` or, if that has
-// no layers, is read from the arguments into `spec`. Notes go to standard error, unless `--quiet`
-// is given.
+// no layers, is read from the arguments and `flags` into `spec`. Notes go to standard error, unless
+// `--quiet` is given.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID): the errors of ReadFile (files.h) and ImportMegatronRun
 // (clients/import/megatron_run.h); `spec`, which is not null, is then unchanged.
 absl::StatusOr<GivenPlan> ReadMegatronPlan(const Session& session, const std::string& file_or_text,
-                                           v1::PlanSpec* spec);
+                                           const ModelFlags& flags, v1::PlanSpec* spec);
 
 }  // namespace parplan::planctl
 

@@ -1,4 +1,4 @@
-// Flags and output that the commands below `planctl import` share.
+// Flags and output that the commands below `planctl import` share, and `planctl evaluate`.
 
 #ifndef PARPLAN_CLIENTS_PLANCTL_COMMANDS_IMPORT_FLAGS_H_
 #define PARPLAN_CLIENTS_PLANCTL_COMMANDS_IMPORT_FLAGS_H_
@@ -18,8 +18,8 @@
 
 namespace parplan::planctl {
 
-// Adds the flags of a model that files may leave open. REQUIRES, unchecked: `flags` stays where it
-// is until the command line is read.
+// Adds the flags of a model that files may leave open, also those of `planctl evaluate`. REQUIRES,
+// unchecked: `flags` stays where it is until the command line is read.
 void AddModelFlags(Command command, ModelFlags& flags);
 
 // The files that were written, and the answer about them.

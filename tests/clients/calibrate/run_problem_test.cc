@@ -138,6 +138,8 @@ TEST(QuestionOf, KnowsTheWaysOfTrainersOnFsdp) {
   const RunQuestion titan = question("torchtitan", "selective (op)");
   EXPECT_EQ(titan.runtime.flash_kernel, FlashKernel::kSecond);
   EXPECT_EQ(titan.runtime.selective_recompute, SelectiveRecompute::kOperators);
+  EXPECT_EQ(question("torchtitan", "attention").runtime.selective_recompute,
+            SelectiveRecompute::kAttention);
   EXPECT_EQ(titan.runtime.gradient_message_bytes, 4);
   EXPECT_FALSE(titan.runtime.fused_elementwise);
   EXPECT_TRUE(question("torchtitan + torch.compile", "none").runtime.fused_elementwise);

@@ -371,6 +371,37 @@ TEST(ImportMegatronRun, ComparesWithAModelThatIsGiven) {
   ASSERT_OK_AND_ASSIGN(const MegatronRunImport shorter,
                        ImportMegatronRun({"run.args", kLlama}, options));
   EXPECT_EQ(shorter.model.layer_definitions(1).sequence_length(), 1024);
+  // Beside a model file they would do nothing.
+  options.model = run.model;
+  EXPECT_THAT(ImportMegatronRun({"run.args", kLlama}, options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("--sequence-length: changes the model that arguments describe")));
+}
+
+// transformer_config.py of megatron-core 0.14.0 and 0.15.3 demands that the degree divides the
+// groups; that of 0.16.0 and 0.16.1 that one of both divides the other.
+TEST(ImportMegatronRun, RefusesTensorDegreesThatPartGroupsOfQueries) {
+  const auto read = [](int heads, int groups, int degree) {
+    return ReadRun(absl::StrCat("--num-layers 2 --hidden-size 96 --num-attention-heads ", heads,
+                                " --group-query-attention --num-query-groups ", groups,
+                                " --seq-length 64 --max-position-embeddings 64 --vocab-size 100 "
+                                "--micro-batch-size 1 --tensor-model-parallel-size ",
+                                degree),
+                   24)
+        .status();
+  };
+  EXPECT_OK(read(24, 4, 4));
+  EXPECT_OK(read(24, 4, 2));
+  EXPECT_OK(read(24, 24, 8));
+  EXPECT_THAT(read(24, 4, 8), StatusIs(absl::StatusCode::kInvalidArgument,
+                                       AllOf(HasSubstr("--tensor-model-parallel-size: is 8"),
+                                             HasSubstr("the 4 groups of --num-query-groups"),
+                                             HasSubstr("core 0.14 and 0.15 refuse that"))));
+  EXPECT_THAT(read(24, 4, 3), StatusIs(absl::StatusCode::kInvalidArgument,
+                                       AllOf(HasSubstr("the 4 groups of --num-query-groups"),
+                                             HasSubstr("no release takes"))));
+  EXPECT_THAT(read(12, 12, 8), StatusIs(absl::StatusCode::kInvalidArgument,
+                                        HasSubstr("the 12 heads of --num-attention-heads")));
 }
 
 TEST(ImportMegatronRun, RefusesBadInput) {

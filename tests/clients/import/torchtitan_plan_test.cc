@@ -9,9 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "exports/layer_strategies.h"
 #include "exports/torchtitan_plan_export.h"
 #include "exports/uniform_plan.h"
 #include "planner/model/runtime_traits.h"
+#include "planner/model/search_space.h"
 #include "tests/clients/import/decoder_models.h"
 #include "tests/support/status_matchers.h"
 
@@ -21,6 +23,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 ModelSpec UntiedModel() { return DecoderModel({.dense_layer_count = 10, .tied_embedding = false}); }
 
@@ -130,9 +133,8 @@ TEST(ImportTorchtitanPlan, ReadsModesOfRecomputationInPython) {
   EXPECT_EQ(level("mode=\"full\""), RecomputeLevel::kFull);
   EXPECT_EQ(level("mode=\"none\""), RecomputeLevel::kNone);
   EXPECT_EQ(level("mode=\"selective\", selective_ac_option=\"op\""), RecomputeLevel::kSelective);
-  // The default is selective.
-  EXPECT_EQ(level(""), RecomputeLevel::kSelective);
-  for (const char* const arguments : {"**options", "mode=mode", "mode=\"memory_budget\""}) {
+  for (const char* const arguments :
+       {"**options", "selective_ac_option=option", "mode=mode", "mode=\"memory_budget\""}) {
     const std::string choice = absl::StrCat("ActivationCheckpointConfig(", arguments, ")");
     EXPECT_THAT(Read("run.py", absl::StrReplaceAll(kPython, {{"FullAC.Config()", choice}})),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run.py: line ")))
@@ -172,23 +174,55 @@ TEST(ImportTorchtitanPlan, SaysOrRefusesOtherTypesOfNumbers) {
                        HasSubstr("model.converters: must be a text or a list of texts")));
 }
 
-TEST(ImportTorchtitanPlan, EveryNthLayerIsOfTheSelectiveModeAlone) {
-  const auto read = [](const char* mode) {
+// The layers that are recomputed whole, counted from 0 with the embedding.
+std::vector<int> RecomputedLayers(const Plan& plan) {
+  const LayerStrategies layers = LayerStrategiesOf(plan);
+  std::vector<int> found;
+  for (size_t i = 0; i < layers.strategies.size(); ++i) {
+    if (layers.strategies[i].recompute_level == RecomputeLevel::kFull) {
+      found.push_back(static_cast<int>(i));
+    }
+  }
+  return found;
+}
+
+TEST(ImportTorchtitanPlan, RecomputesEveryNthLayerInTheSelectiveModeAlone) {
+  const auto read = [](const std::string& mode, const std::string& option = "\"2\"") {
     return Read("run.toml", absl::StrCat("[training]\nseq_len = 1024\n[activation_checkpoint]\n",
-                                         mode, "selective_ac_option = \"2\"\n"));
+                                         mode, "selective_ac_option = ", option, "\n"));
   };
-  EXPECT_OK(read("mode = \"none\"\n").status());
-  EXPECT_OK(read("mode = \"full\"\n").status());
+  EXPECT_THAT(RecomputedLayers(read("mode = \"none\"\n")->plan), IsEmpty());
+  EXPECT_EQ(RecomputedLayers(read("mode = \"full\"\n")->plan).size(), 10);
   for (const char* const mode : {"", "mode = \"selective\"\n"}) {
-    EXPECT_THAT(read(mode), StatusIs(absl::StatusCode::kInvalidArgument,
-                                     HasSubstr("recomputes every so many layers")))
-        << mode;
+    EXPECT_THAT(RecomputedLayers(read(mode)->plan), ElementsAre(2, 4, 6, 8, 10)) << mode;
+    EXPECT_THAT(RecomputedLayers(read(mode, "\"3\"")->plan), ElementsAre(3, 6, 9)) << mode;
+    EXPECT_EQ(read(mode, "\"1\"")->plan, read("mode = \"full\"\n")->plan) << mode;
+    for (const char* const option : {"\"0\"", "\"two\"", "2", "true", "\"-2\""}) {
+      EXPECT_THAT(read(mode, option),
+                  StatusIs(absl::StatusCode::kInvalidArgument,
+                           AllOf(HasSubstr("line "), HasSubstr("the text op or a number"))))
+          << option;
+    }
   }
 }
 
+// The program counts the layers of a rank, through its stages: here rank 0 has layers 1 to 3 and 6
+// to 8 of the ten, so that layers 2, 6 and 8 are its second, fourth and sixth.
+TEST(ImportTorchtitanPlan, CountsTheLayersOfEachRank) {
+  ASSERT_OK_AND_ASSIGN(
+      const TorchtitanPlanImport import,
+      Read("run.toml",
+           "[training]\nseq_len = 1024\n[parallelism]\npipeline_parallel_degree = 2\n"
+           "pipeline_parallel_schedule = \"Interleaved1F1B\"\nmodule_fqns_per_model_part = [\n"
+           "[\"tok_embeddings\", \"layers.0\", \"layers.1\", \"layers.2\"],\n"
+           "[\"layers.3\", \"layers.4\"],\n"
+           "[\"layers.5\", \"layers.6\", \"layers.7\"],\n"
+           "[\"layers.8\", \"layers.9\", \"norm\", \"lm_head\"]]\n"));
+  EXPECT_THAT(RecomputedLayers(import.plan), ElementsAre(2, 5, 6, 8, 10));
+}
+
+// Releases before 0.3.0 recompute every second layer; the class of 0.3.0 repeats operators.
 TEST(ImportTorchtitanPlan, TakesTheDefaultsOfTheProgram) {
-  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import,
-                       Read("run.toml", "[training]\nseq_len = 1024\n"));
   UniformPlan facts;
   facts.device_count = 8;
   facts.global_batch_size = 64;
@@ -196,23 +230,60 @@ TEST(ImportTorchtitanPlan, TakesTheDefaultsOfTheProgram) {
   facts.strategy = {.data_parallel_degree = 8,
                     .sharding_level = ShardingLevel::kParameters,
                     .recompute_level = RecomputeLevel::kSelective};
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import,
+                       Read("run.py", "config.training = TrainingConfig(seq_len=1024)\n"));
   EXPECT_EQ(import.plan, PlanOf(facts, UntiedModel()));
-  EXPECT_THAT(import.notes,
-              ElementsAre(HasSubstr("default is selective"), HasSubstr("every second linear map")));
+  EXPECT_THAT(import.notes, ElementsAre(HasSubstr("default is selective")));
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport earlier,
+                       Read("run.toml", "[training]\nseq_len = 1024\n"));
+  EXPECT_THAT(RecomputedLayers(earlier.plan), ElementsAre(2, 4, 6, 8, 10));
+  EXPECT_THAT(earlier.notes, ElementsAre(HasSubstr("default is selective"),
+                                         HasSubstr("recomputes one of 2 layers whole")));
+  const std::string by_class =
+      "config.training = TrainingConfig(seq_len=1024)\n"
+      "config.activation_checkpoint = ActivationCheckpointConfig(";
+  for (const char* const arguments : {")\n", "mode=\"selective\")\n"}) {
+    ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport of_class, Read("run.py", by_class + arguments));
+    EXPECT_EQ(of_class.plan, earlier.plan) << arguments;
+  }
+}
+
+// A plan of each policy of 0.3.0 is written for the runtime of the target and read again.
+TEST(ImportTorchtitanPlan, ReadsWhatTheExportOfItsPlansWrites) {
+  const ModelSpec model = UntiedModel();
+  for (const char* const policy : {"None", "FullAC.Config()", "SelectiveAC.Config()"}) {
+    ASSERT_OK_AND_ASSIGN(
+        const TorchtitanPlanImport import,
+        Read("run.py", absl::StrReplaceAll(kPython, {{"FullAC.Config()", policy}})));
+    ASSERT_OK_AND_ASSIGN(
+        const std::vector<ExportedFile> files,
+        ExportTorchtitanPlan(import.plan, model,
+                             {*FindRuntime(LimitsOf(Target::kTorchtitan).runtime_id), ""}));
+    ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport again, Read("again.py", files[0].text));
+    EXPECT_EQ(again.plan, import.plan) << policy;
+  }
+  // What 0.3.0 cannot say is not written.
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport earlier,
+                       Read("run.toml", "[training]\nseq_len = 1024\n"));
+  EXPECT_THAT(
+      ExportTorchtitanPlan(earlier.plan, model, {*FindRuntime("torchtitan"), ""}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("does not recompute layer 1")));
 }
 
 // Sections that no plan has leave parallelism to the defaults; text without any is no file of
 // torchtitan. A module of people may have the names of an exported one.
 TEST(ImportTorchtitanPlan, TakesTheDefaultsOfFilesWithoutParallelism) {
-  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport expected,
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport of_toml,
                        Read("run.toml", "[training]\nseq_len = 1024\n"));
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport of_python,
+                       Read("run.py", "config.training = TrainingConfig(seq_len=1024)\n"));
   const std::pair<const char*, const char*> files[] = {
       {"run.toml", "[job]\ndescription = \"a run\"\n[optimizer]\nlr = 1e-4\n"},
       {"run.py", "def run():\n    return Trainer.Config(optimizer=Optimizers.Config(lr=1e-4))\n"},
       {"run.py", "RELEASE = \"2.1\"\nMODEL = dict(dim=512)\n"}};
   for (const auto& [name, text] : files) {
     ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, Read(name, text));
-    EXPECT_EQ(import.plan, expected.plan) << text;
+    EXPECT_EQ(import.plan, (name[4] == 't' ? of_toml : of_python).plan) << text;
   }
   for (const auto& [name, text] : std::vector<std::pair<const char*, const char*>>{
            {"run.toml", ""}, {"run.toml", "[my_section]\nx = 1\n"}, {"run.py", "x = 1\n"}}) {
