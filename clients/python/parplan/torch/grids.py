@@ -21,6 +21,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from parplan.plan import Plan
 from parplan.program import LayerProgram
 from parplan.strategy import Place, Strategy
+from parplan.torch.ring import passed
 
 PIPELINE, GRADIENT, TENSOR = "pipeline", "gradient", "tensor"
 # The two dimensions of GRADIENT if groups of its ranks share states.
@@ -147,14 +148,14 @@ class Grids:
                 self._stage = made
 
     def message_counts(self, plan: Plan) -> dict[str, int] | None:
-        """Returns how many collectives this rank began in each group of the job (`_Pool`); None if the
-        plan also has messages between two ranks, or the backend does not count."""
-        has_pairs = plan.pipeline_parallel_degree > 1 or any(
-            layer.strategy.context_parallel_degree > 1 for layer in plan.layers)
-        if has_pairs or plan.device_count == 1:
+        """Returns how many messages this rank began in each group of the job (`_Pool`) and each ring;
+        None if there is one rank, if the plan has a pipeline, whose messages nothing counts, or if the
+        backend does not count."""
+        if plan.pipeline_parallel_degree > 1 or plan.device_count == 1:
             return None
         try:
-            return _pool_of_job().message_counts()
+            return {**_pool_of_job().message_counts(),
+                    **{f"ring {ranks}": count for ranks, count in passed.items()}}
         except (RuntimeError, ValueError):
             return None
 

@@ -12,12 +12,14 @@ import torch_jobs as jobs
 import parplan.torch
 from parplan.errors import SpecInvalid
 from parplan.strategy import Sharding, Strategy
-from parplan.torch import failures, processes
+from parplan.torch import failures, grids, processes
+from parplan.torch.ring import Ring
 
 COPIES, SPLIT = Strategy(1, 4), Strategy(2, 2)
 SHARDED = Strategy(1, 4, sharding=Sharding.PARAMETERS)
+RING = Strategy(1, 2, context_parallel_degree=2)
 STAGES = {"replicas": [[COPIES] * 4], "sharded": [[SHARDED] * 4], "split": [[SPLIT] * 4],
-          "pipeline": [[Strategy(1, 2)] * 2, [Strategy(1, 2)] * 2]}
+          "ring": [[RING] * 4], "pipeline": [[Strategy(1, 2)] * 2, [Strategy(1, 2)] * 2]}
 
 
 class Fault:
@@ -130,28 +132,31 @@ def go_on(kind):
 
 
 def test_groups_are_used_on_behind_a_step_that_failed_on_every_rank(tmp_path):
-    kinds = ("replicas", "sharded", "split")
+    kinds = [kind for kind in STAGES if kind != "pipeline"]
     for kind, ranks in zip(kinds, jobs.run_ranks(4, tmp_path, go_on, [(one,) for one in kinds])):
         for name, loss, gradient in ranks:
             assert name == "ValueError" and loss < 1e-5 and gradient < 1e-4, (kind, loss, gradient)
 
 
-def sum_twice_on_one_rank():
+def send_more_on_one_rank(kind):
     """Returns the error of applying a plan behind a step that failed on every rank, but at other
     places."""
     def fail():
-        if dist.get_rank() == 1:
+        if dist.get_rank() == 1 and kind == "ring":
+            Ring.of(grids._pool.group("context", (0, 1))).pass_on(torch.ones(1))
+        elif dist.get_rank() == 1:
             dist.all_reduce(torch.ones(1), async_op=True)
         raise_error()
 
-    fail_in_second_step("replicas", range(4), fail)
+    fail_in_second_step(kind, range(4), fail)
     with pytest.raises(failures.RunFailed) as raised:
         start(STAGES["replicas"], jobs.loss_fn)
     return str(raised.value)
 
 
-def test_groups_with_messages_left_are_not_used_on(tmp_path):
-    [messages] = jobs.run_ranks(4, tmp_path, sum_twice_on_one_rank, [()])
+@pytest.mark.parametrize("kind", ["replicas", "ring"])
+def test_groups_with_messages_left_are_not_used_on(tmp_path, kind):
+    [messages] = jobs.run_ranks(4, tmp_path, send_more_on_one_rank, [(kind,)])
     assert all("init_process_group" in one for one in messages)
 
 
