@@ -149,6 +149,18 @@ def add_up_twice(spec: object) -> nn.Module:
     return plain(spec)
 
 
+def broadcast_gradients(spec: object) -> nn.Module:
+    """The first rank of a group sends summed gradients to the others once more: a collective that no
+    plan has."""
+    def add_up(gradients, group, real=data_parallel._add_up):
+        real(gradients, group)
+        dist.broadcast(gradients[0], group=group, group_src=0)
+
+    if dist.is_initialized():
+        data_parallel._add_up = add_up
+    return plain(spec)
+
+
 def crash(spec: object) -> nn.Module:
     """One rank ends in the middle of the job."""
     if dist.is_initialized() and dist.get_rank() == 1:

@@ -28,6 +28,8 @@ class FirstPass:
     def over(self, layer: nn.Module) -> Iterator[None]:
         """Watches what runs within it. Raises SpecInvalid naming the layer and the module."""
         hooks = []
+        # A pass that failed leaves some.
+        self._running.clear()
         for module in layer.modules():
             hooks += [module.register_forward_pre_hook(self._begin, prepend=True),
                       module.register_forward_hook(self._end)]

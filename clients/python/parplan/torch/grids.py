@@ -6,8 +6,8 @@ gone, so that a mesh that is made anew over the same ranks would be taken for on
 longer exist. A later plan therefore uses the groups of earlier plans with the same ranks and purpose
 again, and a process that applies many plans has no more groups than there are ways to spread layers.
 Runs that are in use at the same time therefore share groups, and every rank has to take turns in them
-in the same order; behind a step that failed on some ranks, messages may be left in a group, and the
-job has to begin again.
+in the same order; behind a step that failed on some ranks, messages may be left in a group, which
+failures.py finds out: then `apply` refuses the job.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from parplan.plan import Plan
 from parplan.program import LayerProgram
 from parplan.strategy import Place, Strategy
+from parplan.torch.ring import passed
 
 PIPELINE, GRADIENT, TENSOR = "pipeline", "gradient", "tensor"
 # The two dimensions of GRADIENT if groups of its ranks share states.
@@ -77,6 +78,23 @@ class _Pool:
             self._groups[purpose, ranks] = made if isinstance(made, dist.ProcessGroup) else None
         return self._groups[purpose, ranks]
 
+    def message_counts(self) -> dict[str, int]:
+        """Returns how many collectives this rank began in each group it is in, by a name that all of
+        its ranks give it."""
+        found = {"all": _count_of(self.world)}
+        for (purpose, ranks), group in self._groups.items():
+            if group is not None:
+                found[f"{purpose} {ranks}"] = _count_of(group)
+        for (_, ranks, names), mesh in self._meshes.items():
+            for name in names:
+                group = mesh.get_group(name)
+                found[f"{ranks} {name} {dist.get_process_group_ranks(group)}"] = _count_of(group)
+        return found
+
+
+def _count_of(group: Any) -> int:
+    return int(group._get_sequence_number_for_group())
+
 
 _pool: _Pool | None = None
 
@@ -128,6 +146,18 @@ class Grids:
                 self._tied = made
             elif group.ranks[0] == place * self._rank_count:
                 self._stage = made
+
+    def message_counts(self, plan: Plan) -> dict[str, int] | None:
+        """Returns how many messages this rank began in each group of the job (`_Pool`) and each ring;
+        None if there is one rank, if the plan has a pipeline, whose messages nothing counts, or if the
+        backend does not count."""
+        if plan.pipeline_parallel_degree > 1 or plan.device_count == 1:
+            return None
+        try:
+            return {**_pool_of_job().message_counts(),
+                    **{f"ring {ranks}": count for ranks, count in passed.items()}}
+        except (RuntimeError, ValueError):
+            return None
 
     @property
     def stage(self) -> dist.ProcessGroup | None:

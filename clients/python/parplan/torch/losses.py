@@ -109,10 +109,11 @@ class Losses:
         is_masked = bool(self._masked) and self._masked[number]
         if is_masked in self._checked or not _is_plain(output):
             return
-        self._checked.add(is_masked)
         if output.dim() > 1 and output.shape[0] == target.shape[0]:
             with torch.no_grad():
                 self._compare(*_two_samples(output.detach(), target, is_masked))
+        # One that was refused is checked again.
+        self._checked.add(is_masked)
 
     def _compare(self, output: torch.Tensor, target: torch.Tensor) -> None:
         is_exact = output.dtype in (torch.float32, torch.float64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import inspect
 import pathlib
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +24,8 @@ from parplan.torch.stage import Stage
 
 # A loss takes an output, its targets and the number of the micro-batch.
 LossOfPart = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
+# torch's schedules wrap what a stage raises, such as a refusal, in an error that tells its arguments.
+_WRAPPED = re.compile(r"\s*\[Stage \d+\] failed to run")
 
 
 class _Stage(PipelineStage):
@@ -152,7 +155,13 @@ class Pipelined:
             self._last_stage.targets = targets
             # torch asks for targets of a whole batch, and for a loss function of them.
             options |= {"target": torch.empty(len(targets)), "losses": losses}
-        self._schedule.step(*arguments, **options)
+        try:
+            self._schedule.step(*arguments, **options)
+        except RuntimeError as error:
+            cause = error.__cause__
+            if cause is not None and _WRAPPED.match(str(error)):
+                raise cause
+            raise
         return [loss.detach() for loss in losses]
 
     def _load(self, plan: Plan) -> None:

@@ -17,6 +17,7 @@ operands. A hop is one message to the next rank and one from the rank before.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from typing import Any
 
@@ -25,6 +26,10 @@ import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 from parplan.torch.attention_blocks import Joined, attend, gradients, sum_type
+
+
+# The blocks that this process passed on in each ring, by its ranks.
+passed: collections.Counter[tuple[int, ...]] = collections.Counter()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Ring:
         arriving = torch.empty_like(block)
         following = ranks[(self.place + 1) % self.size]
         before = ranks[(self.place - 1) % self.size]
+        passed[tuple(ranks)] += 1
         return Arriving(block, arriving, dist.batch_isend_irecv([
             dist.P2POp(dist.isend, block, following, self.group),
             dist.P2POp(dist.irecv, arriving, before, self.group)]))

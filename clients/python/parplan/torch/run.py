@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 from parplan.client import Client
-from parplan.errors import field_error
+from parplan.errors import Error, field_error
 from parplan.plan import Plan
 from parplan.torch import checkpoint
 from parplan.torch.attention import tokens_of
+from parplan.torch.failures import Failure, Failures, RunFailed, failures_of_job, text_of
 from parplan.torch.grids import Grids
 from parplan.torch.heap import keep_freed_memory
 from parplan.torch.layers import find_layers
@@ -29,6 +30,9 @@ from parplan.torch.spans import span
 from parplan.torch.spread import Spread
 from parplan.torch.tensor_parallel import splits_of
 from parplan.torch.updates import MakeOptimizer, MakeSchedule, Updates, clip
+
+# Phases of a step: arguments are checked; passes run and gradients are added up; parameters change.
+_CHECKING, _PASSING, _UPDATING = range(3)
 
 
 def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
@@ -62,12 +66,16 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
     `report_to` is the address of a server or sidecar (`HOST:PORT`, `unix:PATH`), or a client of it:
     rank 0 then reports the steps of all ranks, in windows of `window_steps` (report.py).
 
-    Raises SpecInvalid naming the layer, option or optimizer for what cannot be run exactly, and
-    TopologyMismatch if the job has another number of ranks than the plan."""
+    Raises SpecInvalid naming the layer, option or optimizer for what cannot be run exactly,
+    TopologyMismatch if the job has another number of ranks than the plan, and RunFailed if messages
+    are left in the groups of the job behind a step that failed."""
     if rank_count() != plan.device_count:
         raise field_error("TOPOLOGY_MISMATCH", "device_count",
                           f"the plan is for {plan.device_count} ranks, the job has "
                           f"{rank_count()}")
+    failures = failures_of_job()
+    if failures is not None:
+        failures.check()
     found = list(layers) if layers is not None else find_layers(model, plan)
     dtype = dtype_of(precision)
     check_plan(plan, model, found, casts=dtype is not None)
@@ -89,8 +97,10 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
     spread = Spread(plan, model, found, splits, grids, place, dtype, seed)
     updates = Updates(spread.named_parameters(), optimizer, schedule, place)
     windows = Windows(plan, place, report_to, window_steps)
+    if failures is not None:
+        failures.announce()
     return Run(plan, spread, updates, windows, losses, max_gradient_norm, place,
-               optimizer is not None)
+               optimizer is not None, failures)
 
 
 class Run:
@@ -99,7 +109,8 @@ class Run:
 
     def __init__(self, plan: Plan, spread: Spread, updates: Updates, windows: Windows,
                  losses: Losses, max_gradient_norm: float | None,
-                 device: torch.device, has_optimizer: bool) -> None:
+                 device: torch.device, has_optimizer: bool,
+                 failures: Failures | None) -> None:
         """`has_optimizer` is whether `apply` got one; a rank without parameters makes none."""
         self.plan = plan
         self._spread, self._updates, self._windows = spread, updates, windows
@@ -113,11 +124,19 @@ class Run:
         self._is_first_step = True
         # Whether it was asked if the states that the first step made can be stored.
         self._knows_states = not has_optimizer
+        self._failures = failures
+        self._step_number = 0
+        # How far the current step is, and what failed after which the run is not used on.
+        self._phase = _CHECKING
+        self._failure = ""
 
     def __enter__(self) -> Run:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is not None and self._failures is not None and not self._failure:
+            # Ranks that wait for this one in a step learn why.
+            self._failures.tell(error)
         self.close("" if error is None else f"{type(error).__name__}: {error}")
 
     @property
@@ -135,8 +154,24 @@ class Run:
         `targets` are those of the whole global batch; a rank uses its own samples of them, the
         numbers of targets that count of all of them, and nothing if it has neither the first nor
         the last layer. Raises SpecInvalid if they have another number of samples or tokens than the
-        plan. The first step warns if `save` will refuse the states that it made."""
+        plan. The first step warns if `save` will refuse the states that it made.
+
+        If a rank fails in a step, each rank raises: that one its own error, one that waits for it
+        RankFailed, which names it. Later calls raise RunFailed unless the run is as before the step:
+        in a job of one rank until the update begins, and if all ranks refuse inputs and targets."""
+        self._check_usable()
+        try:
+            return self._step(inputs, targets)
+        except BaseException as error:
+            reason = self._settle(error)
+            if reason is None:
+                raise
+            raise reason from error
+
+    def _step(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        self._phase = _CHECKING
         self._check(inputs, targets)
+        self._phase = _PASSING
         self._windows.begin_step()
         if self._passes is None:
             self._passes = self._make_passes(inputs[0])
@@ -155,11 +190,37 @@ class Run:
             if self._max_gradient_norm is not None:
                 clip(self._parameters, self._spread.copies_of, self._max_gradient_norm,
                      self._device)
+            self._phase = _UPDATING
             self._updates.step(total)
         if not self._knows_states:
             self._warn_of_states()
         self._windows.end_step()
+        self._step_number += 1
         return total
+
+    def _check_usable(self) -> None:
+        if self._failures is not None:
+            self._failures.check()
+        if self._failure:
+            raise RunFailed(self._failure, (
+                "apply the plan again and load the last checkpoint" if self._failures is not None
+                else "parameters may be half updated; load the last checkpoint"))
+
+    def _settle(self, error: BaseException) -> Error | None:
+        """Notes a step that failed. Returns the error to raise instead, or None."""
+        reason = None
+        if self._failures is None:
+            is_as_before = self._phase != _UPDATING
+            for parameter in self._parameters:
+                parameter.grad = None
+        else:
+            is_whole, reason = self._failures.settle(Failure(
+                self._step_number, error, self._phase != _CHECKING,
+                self._spread.grids.message_counts(self.plan)))
+            is_as_before = is_whole and self._phase == _CHECKING
+        if not is_as_before:
+            self._failure = f"step {self._step_number} failed ({text_of(reason or error)})"
+        return reason
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Yields this rank's parameters, each once, by their names in the model. One that is spread
@@ -181,19 +242,25 @@ class Run:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Stores parameters and the states of optimizer and schedule in a folder that all ranks
         reach. Every rank calls this. Raises SpecInvalid on every rank, and writes nothing, if the
-        optimizer or schedule of one has a state that is not stored; `step` warned of it."""
+        optimizer or schedule of one has a state that is not stored; `step` warned of it; and
+        RunFailed behind a step that failed, as `step` does."""
+        self._check_usable()
         checkpoint.save(self.named_parameters(), self._updates, self._spread.pieces, folder)
 
     def load(self, folder: str | os.PathLike[str]) -> None:
         """Loads what a Run of the same model stored, under this plan or another. Every rank calls
-        this. Errors are those of torch.distributed.checkpoint."""
+        this. Errors are those of torch.distributed.checkpoint. A run of one rank whose step failed
+        goes on from there; in a job of several this raises RunFailed then."""
+        if self._failures is not None:
+            self._check_usable()
         checkpoint.load(self.named_parameters(), self._updates, self._spread.pieces, folder)
+        self._failure = ""
 
     def close(self, failure: str = "") -> Any:
         """Reports the steps that were not yet, and how the job ended: well, unless `failure` says
         why not. Every rank calls this, unless the job failed. Returns the `ReportSummary` of rank 0
         if it reports, else None."""
-        return self._windows.close(failure)
+        return self._windows.close(failure or self._failure)
 
     def _make_passes(self, sample: torch.Tensor) -> Alone | Pipelined:
         if self.plan.pipeline_parallel_degree == 1:

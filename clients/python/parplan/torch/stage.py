@@ -53,8 +53,13 @@ class Layer(nn.Module):
         watch = self._first_pass
         if watch is not None:
             self._first_pass = None
-            with watch.over(self.body):
-                return self._run(hidden)
+            try:
+                with watch.over(self.body):
+                    return self._run(hidden)
+            except BaseException:
+                # A pass that failed is followed by another first one.
+                self._first_pass = watch
+                raise
         made: torch.Tensor = self._attention.run(self._cast or self.body, hidden)
         return made
 

@@ -18,6 +18,8 @@ _KINDS = (
     ("allgather", traffic.ALL_GATHER), ("_allgather", traffic.ALL_GATHER),
     ("all_gather", traffic.ALL_GATHER), ("alltoall", traffic.ALL_TO_ALL),
     ("all_to_all", traffic.ALL_TO_ALL), ("shard_dim_alltoall", traffic.ALL_TO_ALL),
+    # No plan has one, so that each is seen as not priced.
+    ("broadcast", "broadcast"),
     ("send", traffic.SEND), ("isend", traffic.SEND), ("recv", traffic.RECEIVE),
     ("irecv", traffic.RECEIVE))
 _NAMESPACES = ("c10d", "_c10d_functional", "_dtensor")

@@ -17,6 +17,8 @@ _PATIENCE = datetime.timedelta(minutes=5)
 _WARM_UPS = 2
 _ROUND = 15  # Repetitions between two looks at how well the median is known.
 _ROUNDS = 4
+# Those that steps of plans have. No plan has broadcasts (check/counting.py would see one), and planners
+# price none, though a profile of the executor's agent may have their times.
 COLLECTIVES = ("COLLECTIVE_ALL_REDUCE", "COLLECTIVE_ALL_GATHER", "COLLECTIVE_REDUCE_SCATTER",
                "COLLECTIVE_ALL_TO_ALL", "COLLECTIVE_SEND_RECEIVE")
 

@@ -20,6 +20,9 @@ from parplan.torch.processes import start_ranks
 
 CASES = 60
 RANKS = 4
+# What steps of plans issue; broadcasts, which a profile has no times of, are none of them.
+KINDS = {traffic.ALL_REDUCE, traffic.ALL_GATHER, traffic.REDUCE_SCATTER, traffic.ALL_TO_ALL,
+         traffic.SEND, traffic.RECEIVE}
 
 
 def random_case(seed):
@@ -93,6 +96,7 @@ def test_random_plans_make_what_is_priced(tmp_path):
     for seed, rows in found.items():
         for row in rows:
             assert row.is_equal, (seed, row, random_case(seed))
+            assert row.kind in KINDS, (seed, row)
     purposes = {purpose for rows in found.values() for row in rows for purpose in row.purposes}
     assert purposes == {"tensor", "context", "experts", "gradient", "pipeline", "tied table",
                         "loss", "gradients of norms", "change of layout"}
@@ -232,6 +236,17 @@ def test_one_collective_more_is_seen():
     (wrong,) = [row for row in counted.rows if not row.is_equal]
     # A message of each layer, and the loss, are one group here.
     assert (wrong.kind, wrong.priced, wrong.counted) == ("all-reduce", 4 + 1, 8 + 1)
+
+
+def test_a_broadcast_is_seen_which_no_plan_has():
+    one = Strategy(1, 2)
+    plan = jobs.plan_of(plans.model_of(4), [[one] * 4], batch=4, micro_batch_count=2)
+    counted = steps.count_step(plan, plans.topology_of(2),
+                               Source("check_models:broadcast_gradients"), jobs.TENSOR_PLAN)
+    assert not counted.is_equal
+    (wrong,) = [row for row in counted.rows if not row.is_equal]
+    assert (wrong.kind, wrong.priced, wrong.counted, wrong.ranks) == ("broadcast", 0, 4, "0,1")
+    assert wrong.purposes == ("unexpected",)
 
 
 def test_equal_places_run_once():
