@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
@@ -19,7 +20,9 @@ ConnectionEnds EndsOf(int connection) {
     ucred credentials = {};
     length = sizeof credentials;
     if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return {};
-    return {.source = absl::StrCat("uid:", credentials.uid),
+    // No other process has this number while this one lives.
+    const bool is_own = credentials.pid == getpid();
+    return {.source = is_own ? std::string() : absl::StrCat("uid:", credentials.uid),
             .peer = "",
             .is_local = true,
             .user = credentials.uid};

@@ -12,7 +12,7 @@ namespace parplan {
 // The other end of a connection. All is empty if the system does not say.
 struct ConnectionEnds {
   // Whoever shares limits with other connections: the host, the IPv6 network of 64 bits, or the
-  // user of a Unix socket, `uid:1000`.
+  // user of a Unix socket, `uid:1000`. Empty for a Unix socket to which this process connected.
   std::string source;
   // gRPC's name of the connection, `ipv4:10.0.0.1:50000`; empty for a Unix socket.
   std::string peer;

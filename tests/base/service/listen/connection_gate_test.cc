@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -30,13 +31,27 @@ constexpr int kPatienceMilliseconds = 20000;
 // A client's end of a connection.
 class Client {
  public:
+  // Whether another process connects, as which the gate then knows the client.
+  enum class Process { kOther, kThis };
+
   // Connects to a Unix socket.
-  explicit Client(const std::string& path)
+  explicit Client(const std::string& path, Process process = Process::kOther)
       : descriptor_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un where = {};
     where.sun_family = AF_UNIX;
     path.copy(where.sun_path, sizeof where.sun_path - 1);
-    connected_ = connect(descriptor_.get(), reinterpret_cast<sockaddr*>(&where), sizeof where) == 0;
+    const auto join = [this, &where] {
+      return connect(descriptor_.get(), reinterpret_cast<sockaddr*>(&where), sizeof where) == 0;
+    };
+    if (process == Process::kThis) {
+      connected_ = join();
+      return;
+    }
+    const pid_t child = fork();
+    if (child == 0) _exit(join() ? 0 : 1);
+    int status = 0;
+    connected_ =
+        waitpid(child, &status, 0) == child && WIFEXITED(status) != 0 && WEXITSTATUS(status) == 0;
   }
   explicit Client(int port, int family = AF_INET)
       : descriptor_(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -273,8 +288,9 @@ TEST(ConnectionGate, CallsThatNoMethodSawCountAsCancelled) {
 }
 
 // Connects to a Unix socket, speaks and waits until that is handed over.
-std::unique_ptr<Client> JoinAt(World& world, const std::string& path, size_t count) {
-  auto client = std::make_unique<Client>(path);
+std::unique_ptr<Client> JoinAt(World& world, const std::string& path, size_t count,
+                               Client::Process process = Client::Process::kOther) {
+  auto client = std::make_unique<Client>(path, process);
   EXPECT_TRUE(client->connected());
   client->Say();
   EXPECT_TRUE(world.WaitForTaken(count));
@@ -307,6 +323,25 @@ TEST(ConnectionGate, KnowsTheConnectionsOfUnixSockets) {
   clients.push_back(JoinAt(world, path, 5));
   EXPECT_TRUE(clients[2]->IsEnded());
   EXPECT_TRUE(clients[0]->IsQuiet());
+  EXPECT_EQ(world.gate().counts().idle, 1);
+}
+
+// A server that asks itself whether it answers takes no place of the user it runs as.
+TEST(ConnectionGate, ConnectionsOfThisProcessTakeNoPlaceOfItsUser) {
+  const std::string path = absl::StrCat(MakeTestFolder(), "/s");
+  World world({.max_open_count = 6}, absl::StrCat("unix:", path));
+  std::vector<std::unique_ptr<Client>> clients;
+  for (size_t i = 0; i < 3; ++i) clients.push_back(JoinAt(world, path, i + 1));
+  AgeIdle();
+  // The user has its half, whose oldest would give way to another one of it.
+  clients.push_back(JoinAt(world, path, 4, Client::Process::kThis));
+  EXPECT_EQ(world.gate().counts().idle, 0);
+  for (const auto& client : clients) EXPECT_TRUE(client->IsQuiet());
+  EXPECT_EQ(world.gate().UserOf(world.NameOf(3)), getuid());
+  // Nor do they count against it.
+  clients.push_back(JoinAt(world, path, 5));
+  EXPECT_TRUE(clients[0]->IsEnded());
+  EXPECT_TRUE(clients[3]->IsQuiet());
   EXPECT_EQ(world.gate().counts().idle, 1);
 }
 
