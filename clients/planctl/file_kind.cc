@@ -52,12 +52,19 @@ const char* NameOf(FileKind kind) {
 }
 
 std::optional<FileKind> KindOf(absl::string_view text) {
-  const nlohmann::json file = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
-  if (!file.is_object()) return std::nullopt;
-  for (const SignOfKind& sign : kSigns) {
-    if (file.contains(sign.member)) return sign.kind;
-  }
-  return std::nullopt;
+  std::optional<FileKind> kind;
+  // Reads the names of the outermost members and keeps no value, however deeply they are nested.
+  const auto see = [&kind](int depth, nlohmann::json::parse_event_t event, nlohmann::json& part) {
+    if (depth != 1 || event != nlohmann::json::parse_event_t::key) return depth == 0;
+    for (const SignOfKind& sign : kSigns) {
+      if (!kind.has_value() && part == sign.member) kind = sign.kind;
+    }
+    return false;
+  };
+  const bool is_json =
+      !nlohmann::json::parse(text.begin(), text.end(), see, /*allow_exceptions=*/false)
+           .is_discarded();
+  return is_json ? kind : std::nullopt;
 }
 
 std::string WhatToDo(FileKind kind, FileKind wanted, const std::string& path) {
