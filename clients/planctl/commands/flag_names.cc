@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/error.h"
+#include "base/unreachable.h"
 
 namespace parplan::planctl {
 namespace {
@@ -78,10 +79,28 @@ absl::string_view FlagOf(absl::string_view path) {
   return {};
 }
 
+// Returns whether a connection was made and ended before the call was answered, which is what a
+// server with TLS does to a client without, and one that asks for certificates to one without any.
+// The beginning of gRPC's message is the only sign of it (gRPC 1.51).
+bool IsOfDroppedConnection(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnavailable && !GetErrorDetail(status).has_value() &&
+         !IsUnreachable(status) &&
+         (absl::StrContains(status.message(), "connections to all backends failing") ||
+          absl::StrContains(status.message(), "failed to connect to all addresses"));
+}
+
 }  // namespace
 
 absl::Status NameFlags(const absl::Status& status) {
   const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (IsOfDroppedConnection(status)) {
+    return absl::Status(
+        status.code(),
+        absl::StrCat(status.message(),
+                     "; something answers there, but not as a server does for these flags: does it "
+                     "speak TLS (--tls, --tls-ca), and ask for a certificate (--tls-certificate, "
+                     "--tls-key)?"));
+  }
   if (!detail.has_value()) return status;
   absl::string_view flag;
   if (detail->reason == Reason::kProfileMissing) {

@@ -1,14 +1,21 @@
 #include "clients/planctl/commands/flag_names.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "absl/time/time.h"
 #include "base/error.h"
+#include "base/unreachable.h"
+#include "tests/support/status_matchers.h"
 
 namespace parplan::planctl {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::string MessageOf(const std::string& field) {
   return std::string(
@@ -45,6 +52,21 @@ TEST(NameFlags, SaysHowMissingMeasurementsAreEstimated) {
   EXPECT_EQ(named.code(), missing.code());
   EXPECT_EQ(GetErrorDetail(named)->metadata, GetErrorDetail(missing)->metadata);
   EXPECT_EQ(GetRetryDelay(named), absl::Seconds(1));
+}
+
+TEST(NameFlags, AsksForTlsWhereAConnectionWasDropped) {
+  const absl::Status dropped = absl::UnavailableError(
+      "connections to all backends failing; last error: UNAVAILABLE: ipv4:1.2.3.4:5: Socket "
+      "closed");
+  EXPECT_THAT(NameFlags(dropped), StatusIs(absl::StatusCode::kUnavailable,
+                                           AllOf(StartsWith(dropped.message()), HasSubstr("--tls"),
+                                                 HasSubstr("--tls-key"))));
+  // Nothing answered there, or a server did.
+  for (const absl::Status& other :
+       {MarkUnreachable(dropped), absl::UnavailableError("busy"),
+        MakeError(absl::StatusCode::kUnavailable, Reason::kDraining, "stops")}) {
+    EXPECT_EQ(NameFlags(other), other);
+  }
 }
 
 }  // namespace
