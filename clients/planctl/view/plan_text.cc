@@ -8,6 +8,7 @@
 #include "base/quantity_text.h"
 #include "clients/planctl/view/text_layout.h"
 #include "clients/report/html.h"
+#include "proto/wire/rules_wire.h"
 
 namespace parplan::planctl {
 namespace {
@@ -130,7 +131,11 @@ std::string SearchText(const PlanView& view) {
   if (view.payload.planner() == kGivenPlanner) return "none: the plan was given";
   std::string text = absl::StrCat(view.payload.planner(), ": ");
   if (view.search.termination == Termination::kOptimal) {
-    text += "OPTIMAL in the declared space (bound = prediction)";
+    // Only the default planner searches all of the declared space; others have spaces of their own.
+    absl::StrAppend(&text, "OPTIMAL in ",
+                    view.payload.planner() == kDefaultPlanner ? "the declared space"
+                                                              : "the space of this planner",
+                    " (bound = prediction)");
   } else {
     if (view.search.bound > Seconds()) {
       absl::StrAppend(&text, "FEASIBLE, at most ", Percent(view.search.gap_ratio),

@@ -128,7 +128,9 @@ TEST(PlanText, ShowsThePlansBesideItAndHowTheyDiffer) {
 TEST(PlanText, SaysHowTheSearchEnded) {
   ASSERT_OK_AND_ASSIGN(PlanView view, View("deepspeed-3d"));
   view.search.termination = Termination::kOptimal;
-  EXPECT_THAT(PlanText(view), HasSubstr("OPTIMAL"));
+  EXPECT_THAT(PlanText(view), HasSubstr("deepspeed-3d: OPTIMAL in the space of this planner"));
+  view.payload.set_planner("exact");
+  EXPECT_THAT(PlanText(view), HasSubstr("exact: OPTIMAL in the declared space"));
   view.search.termination = Termination::kFeasible;
   view.search.gap_ratio = 0.031;
   view.search.bound = Seconds::Of(1.5);
