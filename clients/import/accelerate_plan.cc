@@ -301,7 +301,8 @@ class AccelerateReader {
     if (micro == 0) {
       return settings_.Fail(kMicro,
                             "is missing, and so is the micro-batch size of the script: the file "
-                            "does not have it");
+                            "does not have it. Give --micro-batch-size, and --accumulation-steps "
+                            "if there are several");
     }
     // Two factors of at most 2^24 each, compared before the third.
     int64_t batch = int64_t{micro} * steps;

@@ -5,11 +5,20 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace parplan {
 namespace {
 
 using nlohmann::json;
+
+// The flags of `planctl import deepspeed` that stand in for the keys of the batch.
+constexpr char kFlagsOfBatch[] = ", or give --micro-batch-size and --accumulation-steps";
+
+bool IsOfBatch(absl::string_view key) {
+  return key == "train_batch_size" || key == "train_micro_batch_size_per_gpu" ||
+         key == "gradient_accumulation_steps";
+}
 
 // Keys that change neither the shape of the model nor how it is divided over ranks, by object. The
 // empty path is the whole file.
@@ -142,7 +151,8 @@ std::optional<int> DeepSpeedSection::Number(const char* key, int minimum) {
   fields_.MarkRead(key);
   if (!Has(key)) return std::nullopt;
   if (IsAuto(key)) {
-    fields_.Fail(key, "is `auto`, which a trainer fills in; write the number");
+    fields_.Fail(key, absl::StrCat("is `auto`, which a trainer fills in; write the number",
+                                   IsOfBatch(key) ? kFlagsOfBatch : ""));
     return std::nullopt;
   }
   return minimum == 0 ? fields_.Count({key}, 0) : fields_.Optional({key}, 1);

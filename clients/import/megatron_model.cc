@@ -9,8 +9,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/import/extra_parameters.h"
 #include "clients/import/megatron_layers.h"
@@ -139,6 +142,23 @@ void AddRuns(const MegatronSizes& sizes, const ExtraParameters& extra, ModelFact
   }
 }
 
+// Returns INVALID_ARGUMENT if sizes of the model are missing, and names the arguments of
+// Megatron-LM that have them: `planctl evaluate` has no flags for them.
+absl::Status CheckHasAllFacts(const ModelFacts& facts, absl::string_view file_name) {
+  const std::vector<std::string> missing = MissingModelFacts(facts);
+  if (missing.empty()) return absl::OkStatus();
+  const std::string names = absl::StrReplaceAll(absl::StrJoin(missing, ", "),
+                                                {{"(--layers)", "(--num-layers)"},
+                                                 {"(--attention-heads)", "(--num-attention-heads)"},
+                                                 {"(--feed-forward-size)", "(--ffn-hidden-size)"},
+                                                 {"(--sequence-length)", "(--seq-length)"},
+                                                 {"(--vocabulary-size)", "(--vocab-size)"}});
+  return FieldError(Reason::kSpecInvalid, file_name,
+                    absl::StrCat("these facts of the model are not among the arguments: ", names,
+                                 "; add them, or give a model file with --model. `planctl import "
+                                 "megatron` also has flags for them"));
+}
+
 }  // namespace
 
 absl::StatusOr<v1::ModelSpec> MegatronModelSpecOf(const ArgumentList& arguments,
@@ -156,13 +176,14 @@ absl::StatusOr<v1::ModelSpec> MegatronModelSpecOf(const ArgumentList& arguments,
   if (dense.layer_count > 0 && dense.hidden_size > 0 && dense.attention_head_count > 0) {
     AddRuns(sizes, extra, &facts);
   } else {
-    // BuildModelSpec lists what is missing.
+    // CheckHasAllFacts lists what is missing.
     facts.runs.push_back(dense);
   }
   facts.embedding_extra_parameter_count = int64_t{sizes.position_count} * dense.hidden_size;
   facts.head_extra_parameter_count = extra.OfHead(dense.hidden_size);
   PARPLAN_RETURN_IF_ERROR(ApplyModelFlags(flags, &facts));
   if (sizes.window > 0) DropLongWindows(&facts);
+  PARPLAN_RETURN_IF_ERROR(CheckHasAllFacts(facts, arguments.file_name()));
   return BuildModelSpec(facts, arguments.file_name());
 }
 

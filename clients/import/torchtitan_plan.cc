@@ -2,10 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "clients/import/torchtitan_settings.h"
 #include "exports/layer_strategies.h"
@@ -445,6 +448,12 @@ absl::StatusOr<TorchtitanModelImport> ImportTorchtitanModel(const NamedText& con
   PARPLAN_RETURN_IF_ERROR(settings.status());
   PARPLAN_RETURN_IF_ERROR(ApplyModelFlags(flags, &facts));
   TorchtitanModelImport import;
+  if (const std::vector<std::string> missing = MissingModelFacts(facts); !missing.empty()) {
+    return FieldError(Reason::kSpecInvalid, config.name,
+                      absl::StrCat("the file does not have all sizes of the model: give a model "
+                                   "file with --model, or ",
+                                   absl::StrJoin(missing, ", ")));
+  }
   PARPLAN_ASSIGN_OR_RETURN(import.model, BuildModelSpec(facts, config.name));
   import.notes.push_back("layers are taken as gated decoder layers without experts and biases");
   return import;

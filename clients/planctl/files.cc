@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "base/system/posix_file.h"
 #include "clients/files/input_files.h"
+#include "clients/planctl/file_kind.h"
 #include "proto/wire/calibration_wire.h"
 #include "proto/wire/json_file.h"
 #include "proto/wire/profile_wire.h"
@@ -45,10 +46,11 @@ absl::Status WriteInto(const std::string& path, absl::string_view content) {
 }
 
 template <typename Message>
-absl::StatusOr<Message> ReadMessage(const std::string& path) {
+absl::StatusOr<Message> ReadMessage(const std::string& path, FileKind kind) {
   PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   Message message;
-  PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &message));
+  const absl::Status parsed = ParseJson(text, path, &message);
+  if (!parsed.ok()) return NameKind(parsed, text, path, kind);
   return message;
 }
 
@@ -82,25 +84,29 @@ absl::Status WriteFile(const std::string& path, absl::string_view content) {
 }
 
 absl::StatusOr<v1::ModelSpec> ReadModel(const std::string& path) {
-  return ReadMessage<v1::ModelSpec>(path);
+  return ReadMessage<v1::ModelSpec>(path, FileKind::kModel);
 }
 
 absl::StatusOr<v1::ClusterTopology> ReadCluster(const std::string& path) {
-  return ReadMessage<v1::ClusterTopology>(path);
+  return ReadMessage<v1::ClusterTopology>(path, FileKind::kCluster);
 }
 
 absl::StatusOr<v1::MoneyQuestion> ReadMoney(const std::string& path) {
-  return ReadMessage<v1::MoneyQuestion>(path);
+  PARPLAN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  v1::MoneyQuestion question;
+  PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &question));
+  return question;
 }
 
 absl::StatusOr<v1::Profile> ReadProfile(const std::string& path) {
-  PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, ReadMessage<v1::Profile>(path));
+  PARPLAN_ASSIGN_OR_RETURN(v1::Profile profile, ReadMessage<v1::Profile>(path, FileKind::kProfile));
   PARPLAN_RETURN_IF_ERROR(ValidateProfile(profile, path));
   return profile;
 }
 
 absl::StatusOr<v1::Calibration> ReadCalibration(const std::string& path) {
-  PARPLAN_ASSIGN_OR_RETURN(v1::Calibration calibration, ReadMessage<v1::Calibration>(path));
+  PARPLAN_ASSIGN_OR_RETURN(v1::Calibration calibration,
+                           ReadMessage<v1::Calibration>(path, FileKind::kCalibration));
   PARPLAN_RETURN_IF_ERROR(CalibrationFromProto(calibration, path).status());
   return calibration;
 }

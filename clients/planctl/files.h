@@ -29,9 +29,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path);
 absl::Status WriteFile(const std::string& path, absl::string_view content);
 
 // Read files in the formats of docs/files.md. Unknown fields are errors; an error names file,
-// field and rule. All are INVALID_ARGUMENT: SPEC_INVALID, or PROFILE_INVALID for a profile that
-// breaks a rule. Models, clusters and questions about
-// money are only parsed, profiles and calibrations also checked.
+// field and rule, or what the file is if it is of another kind (file_kind.h).
+// All are INVALID_ARGUMENT: SPEC_INVALID, or PROFILE_INVALID for a profile that breaks a rule.
+// Models, clusters and questions about money are only parsed, profiles and calibrations also
+// checked.
 absl::StatusOr<v1::ModelSpec> ReadModel(const std::string& path);
 absl::StatusOr<v1::ClusterTopology> ReadCluster(const std::string& path);
 absl::StatusOr<v1::Profile> ReadProfile(const std::string& path);

@@ -2,6 +2,7 @@
 
 #include "base/service/shell/command_program.h"
 #include "clients/planctl/commands/command.h"
+#include "clients/planctl/commands/flag_names.h"
 #include "clients/planctl/commands/slurm_commands.h"
 #include "proto/wire/version.h"
 
@@ -55,8 +56,8 @@ constexpr char kFooter[] =
 }  // namespace
 
 int Main(int argc, char** argv) {
-  return shell::RunCommands({"planctl", kDescription, kFooter, kVersion}, AddAllCommands, argc,
-                            argv);
+  return shell::RunCommands({"planctl", kDescription, kFooter, kVersion, &NameFlags},
+                            AddAllCommands, argc, argv);
 }
 
 }  // namespace parplan::planctl

@@ -293,9 +293,12 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
       memory.gathered += traits.overlap_parameter_gather ? whole * 2 : whole;
     }
   } else if (TraitsOf(precision).has_master_weights() && !traits.keep_16_bit_parameters) {
-    // 16-bit weights made for the pass.
+    // 16-bit weights made for the pass. Those that ZeRO-1 and 2 gather stay until the last backward
+    // pass of the step; only a rank that holds its 32-bit weights whole makes them again.
     const Bytes copies = Bytes::Of(element * count);
-    if (level == RecomputeLevel::kFull && traits.recomputes_16_bit_parameters) {
+    const bool are_gathered =
+        AtLeast(strategy.sharding_level, ShardingLevel::kOptimizer) && replicas > 1;
+    if (level == RecomputeLevel::kFull && traits.recomputes_16_bit_parameters && !are_gathered) {
       memory.gathered += copies;
     } else {
       memory.gathered_all_time = copies;

@@ -194,6 +194,8 @@ class Import(PlanctlTest):
         error = self.json("export", today, "--model", model, "--to", "torchtitan", "--out", folder,
                           code=BAD_INPUT)["error"]
         self.assertIn("stages[1]", error["message"])
+        self.assertIn("`planctl plan --target torchtitan` finds plans that it runs",
+                      error["message"])
         error = self.json("evaluate", today, *question, "--runtime", "torch",
                           code=BAD_INPUT)["error"]
         self.assertIn("stage 1 has no layers, which the runtime torch does not run",

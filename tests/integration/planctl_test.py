@@ -130,6 +130,12 @@ class Offline(PlanctlTest):
         model = self.example("llama2-7b.model.json")
         self.assertEqual(self.json("explain", plan, "--parameters", "--model", model)["parameters"],
                          parts)
+        # No plan is needed for them, but for all else.
+        self.assertEqual(self.json("explain", "--parameters", "--model", model)["parameters"],
+                         parts)
+        for flags in ([], ["--parameters", "--why-not", "dp"]):
+            self.assertIn("plan: is required", self.text("explain", *flags, *self.offline()[1:],
+                                                         code=BAD_INPUT).stderr)
         # A strategy file of Galvatron is a plan as well, whether or not it names its devices.
         given, strategy = self.folder / "given.json", self.folder / "galvatron_config.json"
         self.json("plan", *self.offline(), "--planner", "deepspeed-3d", "--out", given)

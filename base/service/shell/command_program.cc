@@ -77,6 +77,7 @@ int RunCommands(const CommandProgram& program, const AddCommands& add_commands, 
     status = absl::InternalError(error.what());
   }
   if (status.ok()) return Code(ExitCode::kOk);
+  if (program.reword_error) status = program.reword_error(status);
   PrintErrorText(program.name, status);
   // `planctl verify` answers and refuses.
   if (session.json && !session.answered) PrintErrorJson(program.name, session, status);

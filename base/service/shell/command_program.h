@@ -37,7 +37,7 @@ using Action = std::function<absl::Status()>;
 // the action; `session.json` has its value only then.
 using AddCommands = std::function<void(Command program, const Session& session, Action& action)>;
 
-// The texts of a program of commands. `RunCommands` reads them.
+// The texts of a program of commands, and how it words errors. `RunCommands` reads them.
 struct CommandProgram {
   // Name as users type it, for example `planctl`.
   std::string name;
@@ -47,6 +47,9 @@ struct CommandProgram {
   std::string footer;
   // Printed by --version after the name.
   std::string version;
+  // Returns the error of a command in the words of the program's users, for example with the flag
+  // for a field; called with an error, and must return one. Empty: errors stay as they are.
+  std::function<absl::Status(const absl::Status& error)> reword_error = nullptr;
 };
 
 // Reads the arguments, which name exactly one command, and runs it. Adds the flags --format,

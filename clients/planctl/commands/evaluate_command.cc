@@ -4,7 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/quantity_text.h"
 #include "base/status_macros.h"
 #include "clients/import/galvatron_plan.h"
 #include "clients/import/model_facts.h"
@@ -58,7 +60,9 @@ absl::Status Evaluate(const Session& session, const EvaluateFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanView view,
                            EvaluateOffline(spec, profiles, given.plan, calibration));
   if (!view.prediction.fits()) {
-    Note(session, "the plan needs more memory than a device has");
+    Note(session, absl::StrCat("the plan does not fit: a device may need ",
+                               SizeText(view.prediction.peak_memory_upper), " and has ",
+                               SizeText(view.prediction.usable_memory), " usable"));
   }
   return ShowView(session, view, flags.report_path);
 }
@@ -98,6 +102,7 @@ void AddEvaluateCommand(Command app, const Session& session, Action& action) {
   command.GetOption("--model").Required(false);
   command.GetOption("--runtime").Help("Program that trains [that of the plan, else parplan]");
   command.GetOption("--batch").Required(false).Help("Samples per optimizer step [the plan's]");
+  command.GetOption("--micro-batches").Help("Micro-batches per step [the plan's]");
   command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Evaluate(session, *flags); };
   });

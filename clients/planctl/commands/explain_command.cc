@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/system/clock.h"
@@ -26,6 +27,7 @@
 #include "clients/planctl/view/explain_text.h"
 #include "clients/planctl/view/plan_view.h"
 #include "planner/model/parameter_parts.h"
+#include "planner/model/search_space.h"
 #include "proto/wire/model_wire.h"
 #include "proto/wire/rules_wire.h"
 #include "solve/shared_time.h"
@@ -88,7 +90,25 @@ void NoteOtherRuntime(const Session& session, const ExplainFlags& flags, const G
                     "`, and both are predicted under ", used, "; --runtime chooses another"));
 }
 
+// Says for which target other plans are searched, if the plan is for the runtime of another one and
+// no flag chose: what they gain may come from what the plan's program cannot run.
+void NoteOtherTarget(const Session& session, const ExplainFlags& flags, const GivenPlan& plan) {
+  const bool is_searching = !flags.why_not.empty() || flags.sensitivities;
+  if (!is_searching || !flags.question.target.empty() || !flags.question.runtime.empty()) return;
+  const absl::Span<const TargetLimits> targets = KnownTargets();
+  const auto of_plan = std::find_if(
+      targets.begin(), targets.end(),
+      [&](const TargetLimits& target) { return target.runtime_id == plan.runtime_id; });
+  if (of_plan == targets.begin() || of_plan == targets.end()) return;
+  Note(session, absl::StrCat("note: other plans are searched for --target ", targets.begin()->name,
+                             ", and this one is for the runtime `", plan.runtime_id, "`; --target ",
+                             of_plan->name, " leaves out those that its program cannot run"));
+}
+
 absl::Status Explain(const Session& session, const ExplainFlags& flags) {
+  if (flags.plan_path.empty() && (flags.asks_why() || !flags.parameters)) {
+    return FieldError(Reason::kSpecInvalid, "plan", "is required; only --parameters needs none");
+  }
   if (!flags.asks_why() && !flags.parameters) {
     PARPLAN_ASSIGN_OR_RETURN(const PlanView view, ReadView(flags.plan_path));
     return ShowView(session, view, "");
@@ -98,7 +118,7 @@ absl::Status Explain(const Session& session, const ExplainFlags& flags) {
     PARPLAN_ASSIGN_OR_RETURN(answer.parameters, ReadParameters(flags.question.model_path));
   }
   if (!flags.asks_why()) {
-    PARPLAN_RETURN_IF_ERROR(CheckPlanFile(flags.plan_path));
+    if (!flags.plan_path.empty()) PARPLAN_RETURN_IF_ERROR(CheckPlanFile(flags.plan_path));
     return Print(session, session.json ? ExplainJson(answer) : ExplainText(answer));
   }
   if (flags.question.model_path.empty()) return NeedsQuestion("--model");
@@ -110,6 +130,7 @@ absl::Status Explain(const Session& session, const ExplainFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const GivenPlan given,
                            ReadGivenPlan(session, flags.plan_path, {}, context.spec));
   const Plan& plan = given.plan;
+  NoteOtherTarget(session, flags, given);
   if (flags.question.runtime.empty()) {
     context.spec.mutable_options()->set_runtime_id(given.runtime_id);
   }
@@ -169,14 +190,15 @@ void AddExplainCommand(Command app, const Session& session, Action& action) {
       "explain", "Say what a plan does and what limits it, and why it is not another");
   command.Footer(
       "Why it is not another is answered in this process and needs the question: --model, "
-      "--cluster and, where there is one, --profile. --parameters needs --model alone.\nExample:\n"
+      "--cluster and, where there is one, --profile. --parameters needs --model alone, and no plan."
+      "\nExample:\n"
       "  planctl explain plan.dsse.json\n"
       "  planctl explain plan.dsse.json --rival other.plan.json --model m.model.json --cluster "
       "c.cluster.json\n"
       "  planctl explain plan.dsse.json --why-not dp+tp --sensitivities --model m.model.json "
-      "--cluster c.cluster.json");
-  command.AddOption("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan")
-      .Required();
+      "--cluster c.cluster.json\n"
+      "  planctl explain --parameters --model m.model.json");
+  command.AddOption("plan", flags->plan_path, "Plan file: an envelope or an unsigned plan");
   command.AddOption(
       "--rival", flags->rival_path,
       "Another plan file, also of Galvatron or one that `planctl import` wrote: where the two "
@@ -207,6 +229,8 @@ void AddExplainCommand(Command app, const Session& session, Action& action) {
     command.GetOption(name).Required(false);
   }
   command.GetOption("--batch").Required(false).Help("Samples per optimizer step [the plan's]");
+  command.GetOption("--runtime")
+      .Help("Program that trains, as for `planctl plan` [that of the plan, else that of --target]");
   command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Explain(session, *flags); };
   });

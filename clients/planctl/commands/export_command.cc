@@ -2,12 +2,14 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
@@ -16,6 +18,7 @@
 #include "clients/planctl/files.h"
 #include "clients/planctl/view/plan_view.h"
 #include "exports/exporters.h"
+#include "planner/model/search_space.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/model_wire.h"
 #include "proto/wire/plan_wire.h"
@@ -76,6 +79,23 @@ absl::Status CheckModel(const v1::PlanPayload& payload, const ModelSpec& model) 
                                  payload.model_digest(), "; give that one"));
 }
 
+// Returns the refusal of a plan, with how to get one that the program runs if it can be planned
+// for. A model that it cannot run at all stays as it was refused.
+absl::Status WithWhatToPlan(const absl::Status& refusal, const std::string& target) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(refusal);
+  if (!detail.has_value() || detail->reason != Reason::kSpecInvalid ||
+      FindTarget(target) == nullptr ||
+      !(absl::StrContains(refusal.message(), "can't run that") ||
+        absl::StrContains(refusal.message(), "can't hold that")) ||
+      absl::StartsWith(detail->metadata.at("field"), "model")) {
+    return refusal;
+  }
+  return MakeError(refusal.code(), detail->reason,
+                   absl::StrCat(refusal.message(), "; `planctl plan --target ", target,
+                                "` finds plans that it runs"),
+                   detail->metadata);
+}
+
 absl::Status Export(const Session& session, const ExportFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanExporter* const exporter, FindExporter(flags.target, "--to"));
   PARPLAN_ASSIGN_OR_RETURN(const std::string text_of_plan, ReadFile(flags.plan_path));
@@ -87,12 +107,12 @@ absl::Status Export(const Session& session, const ExportFlags& flags) {
   PARPLAN_RETURN_IF_ERROR(CheckModel(payload, model));
   PARPLAN_ASSIGN_OR_RETURN(const ExportFacts facts,
                            ExportFactsOf(payload.runtime_id(), payload.plan()));
-  PARPLAN_ASSIGN_OR_RETURN(const std::vector<ExportedFile> files,
-                           ExportPlan(*exporter, plan, model, facts));
+  const absl::StatusOr<std::vector<ExportedFile>> files = ExportPlan(*exporter, plan, model, facts);
+  if (!files.ok()) return WithWhatToPlan(files.status(), flags.target);
   if (!exporter->reads_one_file || NamesFolder(flags.output_path)) {
-    return WriteFiles(session, flags, files);
+    return WriteFiles(session, flags, *files);
   }
-  const std::string& text = files.front().text;
+  const std::string& text = files->front().text;
   if (flags.output_path == "-") return Print(session, text);
   PARPLAN_RETURN_IF_ERROR(WriteFile(flags.output_path, text));
   if (!session.json) return Print(session, flags.output_path + "\n");
@@ -117,9 +137,9 @@ void AddExportCommand(Command app, const Session& session, Action& action) {
       .AddOption("--to", flags->target,
                  absl::StrCat("Program: ", absl::StrJoin(ExportTargets(), ", ")))
       .Check(shell::OneOf(ExportTargets()));
-  command.AddOption(
-      "--out", flags->output_path,
-      "Folder to write; of galvatron a folder or the strategy file [standard output]");
+  command.AddOption("--out", flags->output_path,
+                    "Folder to write; of galvatron a folder or the strategy file [galvatron: "
+                    "standard output; else required]");
   command.OnChosen([&session, &action, flags] {
     action = [&session, flags] { return Export(session, *flags); };
   });

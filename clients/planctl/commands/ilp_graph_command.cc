@@ -69,7 +69,7 @@ void AddIlpGraphCommand(Command app, const Session& session, Action& action) {
       "  planctl ilp-graph --model m.model.json --cluster c.cluster.json --batch 8 --svg "
       "graph.svg\n"
       "  planctl ilp-graph --model m.model.json --cluster c.cluster.json --batch 8 "
-      "--operator block.qkv");
+      "--operator decoder.qkv");
   flags->question.AddTo(command, /*with_planner=*/false);
   command.AddOption("--mesh", flags->mesh,
                     "Devices as a grid, for example 8 or 2x4 [the one with the least memory]");

@@ -147,9 +147,10 @@ void QuestionFlags::AddLimitsTo(shell::Command command) {
   command.AddOption("--max-states", max_state_count, "Partial plans to make at most")
       .Check(shell::Positive());
   command
-      .AddOption("--gap", wanted_gap_percent,
-                 "Go on while a plan faster by more than this many percent may exist; with "
-                 "--time-limit [0]")
+      .AddOption(
+          "--gap", wanted_gap_percent,
+          "End once no plan can be faster by more than this many percent; until then search "
+          "again with larger limits [0 with --time-limit, else one search with fixed limits]")
       .Check(shell::Between(0.0, 100.0));
 }
 

@@ -8,6 +8,7 @@
 #include "base/quantity_text.h"
 #include "clients/planctl/view/text_layout.h"
 #include "clients/report/html.h"
+#include "proto/wire/rules_wire.h"
 
 namespace parplan::planctl {
 namespace {
@@ -69,13 +70,19 @@ std::string MemoryText(const StagePrediction& prediction, Bytes usable) {
                                      prediction.in_flight_micro_batch_count,
                                      prediction.in_flight_micro_batch_count == 1 ? "" : "es");
   constexpr int kBarColumns = 40;
+  // Wide enough for all names but `gathered parameters`, which few plans have.
+  int name_columns = 17;
+  for (int kind = 0; kind < kMemoryItemKindCount; ++kind) {
+    if (prediction.memory.size[kind] == Bytes()) continue;
+    name_columns = std::max(name_columns, ColumnCount(Name(static_cast<MemoryItemKind>(kind))));
+  }
   for (int kind = 0; kind < kMemoryItemKindCount; ++kind) {
     const Bytes size = prediction.memory.size[kind];
     if (size == Bytes()) continue;
     const double share = size.as_double() / usable.as_double();
     const int bar = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * kBarColumns));
-    absl::StrAppendFormat(&text, "    %-17s %8s", Name(static_cast<MemoryItemKind>(kind)),
-                          SizeText(size));
+    absl::StrAppendFormat(&text, "    %-*s %8s", name_columns,
+                          Name(static_cast<MemoryItemKind>(kind)), SizeText(size));
     if (bar > 0) absl::StrAppend(&text, "  ", std::string(static_cast<size_t>(bar), '#'));
     text += "\n";
   }
@@ -124,7 +131,11 @@ std::string SearchText(const PlanView& view) {
   if (view.payload.planner() == kGivenPlanner) return "none: the plan was given";
   std::string text = absl::StrCat(view.payload.planner(), ": ");
   if (view.search.termination == Termination::kOptimal) {
-    text += "OPTIMAL in the declared space (bound = prediction)";
+    // Only the default planner searches all of the declared space; others have spaces of their own.
+    absl::StrAppend(&text, "OPTIMAL in ",
+                    view.payload.planner() == kDefaultPlanner ? "the declared space"
+                                                              : "the space of this planner",
+                    " (bound = prediction)");
   } else {
     if (view.search.bound > Seconds()) {
       absl::StrAppend(&text, "FEASIBLE, at most ", Percent(view.search.gap_ratio),
@@ -213,7 +224,8 @@ std::string PlanText(const PlanView& view) {
   line("throughput", absl::StrFormat("%.2f samples/s", prediction.samples_per_second));
   line("peak memory", absl::StrCat(SizeText(prediction.peak_memory), ", at most ",
                                    SizeText(prediction.peak_memory_upper), " of ",
-                                   SizeText(prediction.usable_memory), " usable per device"));
+                                   SizeText(prediction.usable_memory), " usable per device",
+                                   prediction.fits() ? "" : ": does not fit"));
   if (!prediction.range_basis.empty()) wrapped("ranges from", prediction.range_basis);
   wrapped("limited by", prediction.bottleneck_text);
   wrapped("search", SearchText(view));
@@ -240,10 +252,14 @@ std::string ComparisonText(const std::vector<v1::PlannerComparison>& comparisons
   for (const v1::PlannerComparison& rival : comparisons) {
     best = std::max(best, rival.samples_per_second());
   }
+  int name_columns = 15;
+  for (const v1::PlannerComparison& rival : comparisons) {
+    name_columns = std::max(name_columns, ColumnCount(rival.planner()));
+  }
   // The column at which the last one starts.
-  constexpr int kPlanColumn = 50;
-  std::string text = absl::StrFormat("  %-15s %9s %8s %10s  %s\n", "planner", "samples/s",
-                                     "of best", "peak", "plan");
+  const int plan_column = 35 + name_columns;
+  std::string text = absl::StrFormat("  %-*s %9s %8s %10s  %s\n", name_columns, "planner",
+                                     "samples/s", "of best", "peak", "plan");
   for (const v1::PlannerComparison& rival : comparisons) {
     if (!rival.feasible()) {
       std::string why = "no such plan for these devices, heads and batch";
@@ -255,14 +271,14 @@ std::string ComparisonText(const std::vector<v1::PlannerComparison>& comparisons
         }
       }
       if (rival.stopped_early()) why = "stopped before any plan was found";
-      absl::StrAppendFormat(&text, "  %-15s %9s %8s %10s  %s\n", rival.planner(), "-", "-", "-",
-                            why);
+      absl::StrAppendFormat(&text, "  %-*s %9s %8s %10s  %s\n", name_columns, rival.planner(), "-",
+                            "-", "-", why);
       continue;
     }
-    absl::StrAppendFormat(&text, "  %-15s %9.2f %7.0f%% %10s  %s\n", rival.planner(),
+    absl::StrAppendFormat(&text, "  %-*s %9.2f %7.0f%% %10s  %s\n", name_columns, rival.planner(),
                           rival.samples_per_second(), 100.0 * rival.samples_per_second() / best,
                           SizeText(Bytes::Of(rival.peak_memory_bytes())),
-                          WrapGist(rival.gist(), kPlanColumn - 1));
+                          WrapGist(rival.gist(), plan_column - 1));
   }
   return text;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/planctl/file_kind.h"
 #include "clients/planctl/view/duration_seconds.h"
 #include "planner/model/runtime_traits.h"
 #include "proto/envelope/envelope_json.h"
@@ -31,6 +32,14 @@ absl::StatusOr<v1::PlanPayload> PayloadOfEnvelope(const v1::SignedPlan& signed_p
                      "the envelope holds no plan; ask for it again",
                      {{"payloadType", signed_plan.payload_type()}});
   }
+  return payload;
+}
+
+// Reads a plan that is in no envelope.
+absl::StatusOr<v1::PlanPayload> PayloadOfJson(absl::string_view text, const std::string& path) {
+  v1::PlanPayload payload;
+  const absl::Status parsed = ParseJson(text, path, &payload);
+  if (!parsed.ok()) return NameKind(parsed, text, path, FileKind::kPlan);
   return payload;
 }
 
@@ -129,8 +138,7 @@ absl::StatusOr<PlanView> ViewOfFile(absl::string_view text, const std::string& p
     PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan envelope, EnvelopeFromJson(text));
     return ViewOfEnvelope(envelope);
   }
-  v1::PlanPayload payload;
-  PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &payload));
+  PARPLAN_ASSIGN_OR_RETURN(const v1::PlanPayload payload, PayloadOfJson(text, path));
   return ViewOfPayload(payload);
 }
 
@@ -139,9 +147,7 @@ absl::StatusOr<v1::PlanPayload> PayloadOfFile(absl::string_view text, const std:
     PARPLAN_ASSIGN_OR_RETURN(const v1::SignedPlan envelope, EnvelopeFromJson(text));
     return PayloadOfEnvelope(envelope);
   }
-  v1::PlanPayload payload;
-  PARPLAN_RETURN_IF_ERROR(ParseJson(text, path, &payload));
-  return payload;
+  return PayloadOfJson(text, path);
 }
 
 v1::PlanPayload GivenPayload(const Plan& plan, const ModelSpec& model,

@@ -59,7 +59,8 @@ std::string ShapeText(const v1::ShapePlanResponse& response) {
   if (!response.infeasible_reason().empty()) {
     absl::StrAppend(&text, Wrap(response.infeasible_reason(), 0), "\n");
   } else {
-    text += "* what to ask for\n";
+    text +=
+        "* what to ask for: the fewest devices within a tenth of the best samples/s per device\n";
   }
   if (response.has_money()) absl::StrAppend(&text, "\n", MoneyText(response.money()));
   return text;

@@ -208,7 +208,8 @@ TEST(ImportAcceleratePlan, RefusesOtherModelsAndPrograms) {
   }
   EXPECT_THAT(ImportAcceleratePlan({"acc", kFsdp}, model, {.device_count = 8}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("PARPLAN_MICRO_BATCH_SIZE_PER_RANK: is missing")));
+                       AllOf(HasSubstr("PARPLAN_MICRO_BATCH_SIZE_PER_RANK: is missing"),
+                             HasSubstr("Give --micro-batch-size"))));
 }
 
 }  // namespace

@@ -272,7 +272,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, ImportDeepSpeedPlanRules,
     testing::ValuesIn(std::vector<BrokenConfig>{
         {"AutoBatch", R"({"train_batch_size": "auto"})",
-         "train_batch_size: is `auto`, which a trainer fills in; write the number"},
+         "train_batch_size: is `auto`, which a trainer fills in; write the number, or give "
+         "--micro-batch-size and --accumulation-steps"},
         {"AutoTensor", R"({"tensor_parallel": {"autotp_size": "auto"}})",
          "tensor_parallel.autotp_size: is `auto`"},
         {"NoProduct", R"({"train_batch_size": 63})", "train_batch_size: makes 2 samples, 4"},

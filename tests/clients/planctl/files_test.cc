@@ -62,6 +62,27 @@ TEST(ReadModel, NamesFileLineAndFieldOfWhatIsUnknown) {
                      HasSubstr("layer_definitions[2].vocabulary_sice"))));
 }
 
+TEST(ReadModel, SaysWhatAFileOfAnotherKindIs) {
+  const std::string folder = MakeTestFolder();
+  std::ofstream(folder + "/config.json") << R"({"model_type": "llama", "hidden_size": 8})";
+  EXPECT_THAT(ReadModel(folder + "/config.json"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       folder +
+                           "/config.json: is a configuration of Hugging Face and not a model "
+                           "file; `planctl import hf " +
+                           folder + "/config.json --out m.model.json` makes one of it"));
+  EXPECT_THAT(ReadModel(ExamplePath("a100-40g-8.cluster.json")),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("is a cluster file and not a model file; give it where")));
+  EXPECT_THAT(ReadCluster(ExamplePath("llama2-7b.model.json")),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("is a model file and not a cluster file")));
+  // Members that no kind has leave the errors of the fields.
+  std::ofstream(folder + "/x.json") << R"({"models": 1})";
+  EXPECT_THAT(ReadModel(folder + "/x.json"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("models: no such field")));
+}
+
 TEST(ReadCluster, RefusesAWrongType) {
   const std::string path =
       Changed("a100-40g-8.cluster.json", "c.json", "\"node_count\": 1", "\"node_count\": \"one\"");

@@ -214,6 +214,27 @@ TEST(MemoryOfLayer, OfTorchMakesCopiesOfRecomputedWeightsAgain) {
   EXPECT_TRUE(FindRuntime("torch")->recomputes_16_bit_parameters);
 }
 
+// `fully_shard` without `reshard_after_forward` keeps what it gathered until the last backward pass
+// of the step (clients/python/parplan/torch/data_parallel.py): 2 bytes a parameter, also of layers
+// that are recomputed. One rank alone gathers nothing, and makes its copies again.
+TEST(MemoryOfLayer, OfTorchKeepsGatheredWeightsOfRecomputedLayers) {
+  const LayerDefinition decoder = TestDecoder(64, 4, 32);
+  const Bytes copies = Bytes::Of(2 * decoder.parameter_count);
+  const RuntimeTraits& torch = *FindRuntime("torch");
+  Strategy strategy;
+  strategy.recompute_level = RecomputeLevel::kFull;
+  for (const int replicas : {1, 4}) {
+    strategy.data_parallel_degree = replicas;
+    for (const ShardingLevel level : {ShardingLevel::kOptimizer, ShardingLevel::kGradients}) {
+      strategy.sharding_level = level;
+      EXPECT_EQ(MemoryOf(decoder, torch, strategy, 1.0, Precision::kBf16).gathered_all_time,
+                replicas > 1 ? copies : Bytes());
+    }
+    strategy.sharding_level = ShardingLevel::kNone;
+    EXPECT_EQ(MemoryOf(decoder, torch, strategy, 1.0, Precision::kBf16).gathered_all_time, Bytes());
+  }
+}
+
 // A decoder of 12 h^2 = 12 * 64^2 = 49,152 parameters in linear maps has two copies of them in
 // 33/32 bytes beside 2 bytes of bf16; without 16-bit weights only the copies.
 TEST(MemoryOfLayer, KeepsQuantisedWeightsForBothDirections) {

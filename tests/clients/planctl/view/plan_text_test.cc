@@ -87,6 +87,15 @@ TEST(PlanText, OfAPlanThatWasGivenShowsNoSearch) {
               AllOf(HasSubstr("none: the plan was given"), Not(HasSubstr("candidates"))));
 }
 
+TEST(PlanText, SaysThatAPlanDoesNotFit) {
+  ASSERT_OK_AND_ASSIGN(PlanView view, View("sdp"));
+  ASSERT_TRUE(view.prediction.fits());
+  EXPECT_THAT(PlanText(view), Not(HasSubstr("does not fit")));
+  view.prediction.usable_memory = view.prediction.peak_memory_upper - Bytes::Of(1);
+  EXPECT_THAT(PlanText(view), HasSubstr(" usable per device: does not fit\n"));
+  ExpectTidy(PlanText(view));
+}
+
 // `view` with a plan that is a quarter slower and needs half as much.
 PlanView WithPlansBeside(PlanView view) {
   PlanBeside beside;
@@ -119,7 +128,9 @@ TEST(PlanText, ShowsThePlansBesideItAndHowTheyDiffer) {
 TEST(PlanText, SaysHowTheSearchEnded) {
   ASSERT_OK_AND_ASSIGN(PlanView view, View("deepspeed-3d"));
   view.search.termination = Termination::kOptimal;
-  EXPECT_THAT(PlanText(view), HasSubstr("OPTIMAL"));
+  EXPECT_THAT(PlanText(view), HasSubstr("deepspeed-3d: OPTIMAL in the space of this planner"));
+  view.payload.set_planner("exact");
+  EXPECT_THAT(PlanText(view), HasSubstr("exact: OPTIMAL in the declared space"));
   view.search.termination = Termination::kFeasible;
   view.search.gap_ratio = 0.031;
   view.search.bound = Seconds::Of(1.5);
@@ -163,6 +174,20 @@ TEST(ComparisonText, FoldsEqualStagesAndSaysWhyThereIsNoPlan) {
                           HasSubstr("no such plan"), HasSubstr("stopped before any plan")));
   EXPECT_THAT(text, HasSubstr("100%"));
   ExpectTidy(text);
+}
+
+TEST(ComparisonText, HasOneColumnBehindNamesOfAnyLength) {
+  v1::PlannerComparison row;
+  row.set_feasible(true);
+  row.set_samples_per_second(1.0);
+  row.set_gist("8-1-1 x4");
+  v1::PlannerComparison long_name = row;
+  row.set_planner("dp");
+  long_name.set_planner("colossal-auto-like");
+  const std::string text = ComparisonText({row, long_name});
+  const size_t first = text.find('\n') + 1;
+  const size_t second = text.find('\n', first) + 1;
+  EXPECT_EQ(text.find("100%", first) - first, text.find("100%", second) - second) << text;
 }
 
 TEST(ComparisonText, IsTidyForLongGists) {
