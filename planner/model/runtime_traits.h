@@ -258,7 +258,7 @@ struct RuntimeTraits {
   bool keep_16_bit_parameters = true;
   // If 16-bit weights exist only during passes: full recomputation makes those of a layer again for
   // its backward pass, so that they exist only while the layer runs. Otherwise autograd keeps them
-  // from the forward pass on. Layers with ZeRO-1 or 2 keep what they gathered either way.
+  // from the forward pass on.
   bool recomputes_16_bit_parameters = false;
   // With sharded optimizer states a rank holds its shard of 32-bit parameters all the time, and the
   // whole ones only from the first forward to the last backward pass. Otherwise it holds the whole
