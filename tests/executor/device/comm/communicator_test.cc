@@ -16,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/system/steady_clock.h"
-#include "executor/device/comm/timed_communicator.h"
 #include "tests/executor/device/comm/rank_threads.h"
 #include "tests/support/status_matchers.h"
 
@@ -361,79 +360,6 @@ INSTANTIATE_TEST_SUITE_P(Transports, CommunicatorTest,
                                          Transport{TransportKind::kTcp, 2, TlsLinks::kAll},
                                          Transport{TransportKind::kTcp, 5, TlsLinks::kAll}),
                          [](const auto& info) { return info.param.Name(); });
-
-TEST(ShapedLinks, AreNoFasterThanTheirShape) {
-  RunRanks(2,
-           {.spin_count = 50,
-            .shape =
-                [](int from, int) {
-                  return from == 0
-                             ? LinkShape{.bytes_per_second = 2e6, .latency = absl::Milliseconds(5)}
-                             : LinkShape();
-                }},
-           [](JobFabric& fabric) {
-             ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Communicator> all,
-                                  fabric.MakeGroup("all", {0, 1}));
-             ASSERT_OK(all->Barrier());
-             const absl::Duration start = SteadyNow();
-             std::vector<char> data(200'000, 'x');
-             ASSERT_OK(all->Broadcast(ElementType::kByte, data.data(), 200'000, /*root=*/0));
-             // 200 kB at 2 MB/s, and what of the latency of 4 pieces is not spent waiting anyway.
-             if (fabric.rank() == 1) {
-               EXPECT_GT(SteadyNow() - start, absl::Milliseconds(105));
-             }
-             EXPECT_EQ(data, std::vector<char>(200'000, 'x'));
-           });
-}
-
-// The id is as long as the list of 2,000 ranks; so many ranks would need as many connections.
-TEST(JobFabricGroups, MayHaveALongId) {
-  RunRanks(2, {.transport = TransportKind::kTcp}, [](JobFabric& fabric) {
-    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Communicator> group,
-                         fabric.MakeGroup(std::string(9'000, 'g'), {0, 1}));
-    EXPECT_OK(group->Barrier());
-  });
-}
-
-TEST(JobFabricGroups, RefusesRanksThatAreNotOfTheJob) {
-  RunRanks(2, {}, [](JobFabric& fabric) {
-    for (const std::vector<int>& ranks :
-         {std::vector<int>{1 - fabric.rank()}, {0, 1, 2}, {0, 0, 1}, {-1, 0, 1}, {}}) {
-      EXPECT_THAT(fabric.MakeGroup("wrong", ranks).status(),
-                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("distinct ranks")));
-    }
-  });
-}
-
-TEST(TimedCommunicator, CountsWhatItsOwnerSpendsInIt) {
-  RunRanks(2, {.spin_count = 50}, [](JobFabric& fabric) {
-    // A clock that is a second later whenever it is asked.
-    absl::Duration now;
-    WaitMeter meter;
-    meter.now = [&now] { return now += absl::Seconds(1); };
-    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Communicator> inner, fabric.MakeGroup("all", {0, 1}));
-    TimedCommunicator timed(std::move(inner), &meter);
-    double value = fabric.rank() + 1.0;
-    ASSERT_OK(timed.AllReduce(ElementType::kFloat64, &value, 1));
-    EXPECT_EQ(value, 3.0);
-    EXPECT_EQ(meter.waited, absl::Seconds(1));
-    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<PendingWork> work,
-                         timed.Start({.operation = Operation::kAllReduce,
-                                      .type = ElementType::kFloat64,
-                                      .count = 1,
-                                      .send = &value,
-                                      .receive = &value}));
-    EXPECT_EQ(meter.waited, absl::Seconds(2));
-    ASSERT_OK(work->Wait());
-    EXPECT_EQ(value, 6.0);
-    EXPECT_EQ(meter.waited, absl::Seconds(3));
-    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Communicator> part, timed.Split(0, fabric.rank()));
-    ASSERT_OK(part->Barrier());
-    EXPECT_EQ(meter.waited, absl::Seconds(5));
-    EXPECT_EQ(timed.size(), 2);
-    EXPECT_EQ(timed.Stats().entries[static_cast<int>(Operation::kAllReduce)].call_count, 2);
-  });
-}
 
 }  // namespace
 }  // namespace parplan

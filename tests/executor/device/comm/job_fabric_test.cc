@@ -1,4 +1,5 @@
-// Tests what a rank accepts from those who say that they are another rank of its group.
+// Tests what a rank accepts from those who say that they are another rank of its group, and which
+// groups it makes.
 
 #include "executor/device/comm/job_fabric.h"
 
@@ -27,6 +28,7 @@
 #include "executor/device/comm/rendezvous_server.h"
 #include "executor/device/comm/shared_memory_links.h"
 #include "executor/device/comm/socket.h"
+#include "tests/executor/device/comm/rank_threads.h"
 #include "tests/executor/device/comm/raw_rank.h"
 #include "tests/support/status_matchers.h"
 
@@ -251,6 +253,25 @@ TEST(JobFabric, ARankThatIsDroppedComesAgain) {
   EXPECT_EQ(proof.kind, FrameKind::kProof);
   EXPECT_EQ(proof.value, "links/data:0,1#0");
   EXPECT_OK(group.Result());
+}
+
+// The id is as long as the list of 2,000 ranks; so many ranks would need as many connections.
+TEST(JobFabricGroups, MayHaveALongId) {
+  RunRanks(2, {.transport = TransportKind::kTcp}, [](JobFabric& fabric) {
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Communicator> group,
+                         fabric.MakeGroup(std::string(9'000, 'g'), {0, 1}));
+    EXPECT_OK(group->Barrier());
+  });
+}
+
+TEST(JobFabricGroups, RefusesRanksThatAreNotOfTheJob) {
+  RunRanks(2, {}, [](JobFabric& fabric) {
+    for (const std::vector<int>& ranks :
+         {std::vector<int>{1 - fabric.rank()}, {0, 1, 2}, {0, 0, 1}, {-1, 0, 1}, {}}) {
+      EXPECT_THAT(fabric.MakeGroup("wrong", ranks).status(),
+                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("distinct ranks")));
+    }
+  });
 }
 
 }  // namespace
