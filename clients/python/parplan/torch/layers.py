@@ -43,7 +43,9 @@ def check_count(layers: Sequence[nn.Module], plan: Plan) -> None:
     """Raises SpecInvalid if there are not as many layers as in the plan."""
     if len(layers) != len(plan.layers):
         raise field_error("SPEC_INVALID", "layers",
-                          f"the model has {len(layers)} layers, the plan {len(plan.layers)}")
+                          f"the model has {len(layers)} layers, the plan {len(plan.layers)}; in both "
+                          "the embedding and the head are layers, as planctl import makes the model "
+                          "file")
 
 
 def refused(layer: int, why: str) -> Error:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from parplan.client import Client
@@ -72,7 +73,7 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
     if rank_count() != plan.device_count:
         raise field_error("TOPOLOGY_MISMATCH", "device_count",
                           f"the plan is for {plan.device_count} ranks, the job has "
-                          f"{rank_count()}")
+                          f"{rank_count()}; {_how_to_start(plan.device_count)}")
     failures = failures_of_job()
     if failures is not None:
         failures.check()
@@ -300,9 +301,15 @@ class Run:
 
     def _check(self, inputs: torch.Tensor, targets: torch.Tensor) -> None:
         size = self.plan.global_batch_size
+        for name, batch in (("inputs", inputs), ("targets", targets)):
+            if not isinstance(batch, torch.Tensor):
+                raise field_error("SPEC_INVALID", name, f"must be a tensor, not {type(batch).__name__}"
+                                  "; of a batch of transformers give batch[\"input_ids\"], and as "
+                                  "targets the token that follows each one, or -100")
         if len(inputs) != size or len(targets) != size:
             raise field_error("SPEC_INVALID", "inputs",
-                              f"a step has {size} samples, not {len(inputs)} and {len(targets)}")
+                              f"a step has {size} samples, not {len(inputs)} and {len(targets)}; each "
+                              "rank gives the whole global batch, and uses its own samples of it")
         tokens = self.plan.model.layer_definitions[0].sequence_length
         if not inputs.is_floating_point() and inputs.dim() == 2 and inputs.shape[1] != tokens:
             raise field_error("SPEC_INVALID", "inputs",
@@ -333,6 +340,14 @@ class Run:
             tokens = tokens_of(layout.strategy, layout.first_rank, rank, layout.token_count)
             parts = [part[:, tokens] for part in parts]
         return parts
+
+
+def _how_to_start(count: int) -> str:
+    """Returns what to do for a job of as many ranks as a plan has."""
+    if count > 1 and not dist.is_initialized():
+        return (f"start {count} processes (torchrun --nproc-per-node ...), and call "
+                "torch.distributed.init_process_group in each before `apply`")
+    return "start as many processes, or plan for the devices of this job"
 
 
 def _default_device() -> str:

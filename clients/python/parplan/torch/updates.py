@@ -56,6 +56,12 @@ class Updates:
             if make_schedule is not None:
                 raise field_error("SPEC_INVALID", "schedule", "needs an optimizer")
             return
+        _check_makes("optimizer", make, torch.optim.Optimizer,
+                     "functools.partial(torch.optim.AdamW, lr=1e-4)")
+        if make_schedule is not None:
+            _check_makes("schedule", make_schedule, torch.optim.lr_scheduler.LRScheduler,
+                         "lambda optimizer: torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, "
+                         "1000)")
         optimizer = make(list(self._parts) or [nn.Parameter(torch.zeros(1, 1, device=device))])
         _check(optimizer)
         before = _options(optimizer)
@@ -213,6 +219,15 @@ def _from_json(value: Any) -> Any:
         return tuple(values)
     made = dict(values)
     return collections.Counter(made) if kind == "counter" else made
+
+
+def _check_makes(name: str, make: Any, kind: type, example: str) -> None:
+    """Raises SpecInvalid for one that is made already: it has other tensors than this rank's
+    parts."""
+    if isinstance(make, kind) or not callable(make):
+        raise field_error("SPEC_INVALID", name, f"must be a function that makes one, such as "
+                          f"{example}, not {type(make).__name__}: `apply` calls it with this rank's "
+                          "parts of the model")
 
 
 def _check(optimizer: torch.optim.Optimizer) -> None:
