@@ -170,7 +170,7 @@ void* BoundedHandler::Deserialize(grpc_call* call, grpc_byte_buffer* request, gr
   const std::optional<int64_t> bytes = DecodedRequestBytes(type_, request);
   if (!bytes.has_value()) {
     Replace(request, "\xff");  // The tag of no field.
-  } else if (!memory_.Reserve(call, *bytes)) {
+  } else if (!memory_.Reserve(call, *bytes + kCallBytes)) {
     Replace(request, "");
   }
   void* const decoded = inner_->Deserialize(call, request, status, handler_data);

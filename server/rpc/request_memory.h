@@ -16,8 +16,8 @@
 
 namespace parplan {
 
-// Counts bytes of decoded requests from before they are decoded until gRPC is done with their
-// calls. Safe to use from any thread.
+// Counts bytes of decoded requests, and those of their calls themselves (`kCallBytes`), from before
+// they are decoded until gRPC is done with the calls. Safe to use from any thread.
 //
 //   BoundedHandler::Deserialize: if (!memory.Reserve(call, bytes)) decode an empty request instead
 //   Call::Call:                  memory.Take(call, context_->holder())

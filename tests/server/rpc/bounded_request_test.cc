@@ -310,7 +310,7 @@ TEST(RpcServer, RequestsThatWaitTakeNoMoreMemoryThanThereIs) {
   RpcServerOptions options;
   // Room for one of a caller, for one of another, and for one that was refused a moment ago, with
   // which gRPC may not be done yet.
-  options.max_request_memory = 3 * size + 100'000;
+  options.max_request_memory = 3 * (size + kCallBytes) + 100'000;
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<RpcServer> server,
                        RpcServer::Start(harness.core(), options));
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<grpc::Channel> channel,

@@ -26,12 +26,16 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/error.h"
 #include "clients/cpp/profile_client.h"
+#include "clients/cpp/status_from_grpc.h"
 #include "parplan/v1/plan_service.grpc.pb.h"
 #include "parplan/v1/profile_service.grpc.pb.h"
 #include "server/rpc/alarm_thread.h"
+#include "server/rpc/bounded_request.h"
 #include "server/rpc/call.h"
 #include "server/rpc/rpc_server.h"
+#include "tests/server/rpc/reason_matcher.h"
 #include "tests/server/rpc/rpc_harness.h"
 #include "tests/server/rpc/small_world.h"
 #include "tests/support/status_matchers.h"
@@ -55,6 +59,7 @@ class UnreadAnswersTest : public testing::Test {
     RpcServerOptions options;
     options.max_unread_time = max_time;
     options.max_unread_bytes = max_bytes;
+    options.max_request_memory = max_request_memory;
     // That of health by which `ExpectBrokenOff` asks; none of another is allowed.
     options.connections.max_cancelled_calls = 1;
     options.connections.max_cancelled_calls_per_second = 0;
@@ -119,6 +124,7 @@ class UnreadAnswersTest : public testing::Test {
   }
 
   RpcHarness harness;
+  int64_t max_request_memory = int64_t{1} << 30;
   std::mutex mutex;
   std::vector<CallRecord> records;  // Guarded by mutex.
   std::unique_ptr<RpcServer> server;
@@ -160,6 +166,40 @@ TEST_F(UnreadAnswersTest, TheOldestGivesWayWhenThereAreTooManyBytes) {
   EXPECT_TRUE(second->Finish().ok());
   ExpectBrokenOff(1);
   first_context.TryCancel();
+}
+
+// Calls with an empty request are bounded as all others, by what they take themselves, until their
+// answers have gone: those of one host have room for three here.
+TEST_F(UnreadAnswersTest, CallsInProgressOfOneCallerAreBounded) {
+  const int64_t request =
+      *DecodedBytes(*v1::GetCapabilitiesRequest::descriptor(), "", kMaxRequestParts);
+  max_request_memory = 2 * (3 * (kCallBytes + request) + kCallBytes / 2);
+  Serve(/*max_time=*/absl::Hours(1), /*max_bytes=*/int64_t{1} << 30);
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<UnreadCapabilities> unread;
+  for (int i = 0; i < 3; ++i) {
+    unread.push_back(GetCapabilities(*contexts.emplace_back(new grpc::ClientContext)));
+    unread.back()->WaitForInitialMetadata();
+  }
+  v1::Capabilities answer;
+  grpc::ClientContext refused_context;
+  const UnreadCapabilities refused = GetCapabilities(refused_context);
+  EXPECT_FALSE(refused->Read(&answer));
+  const absl::Status status = FromGrpcStatus(refused->Finish());
+  EXPECT_THAT(status, IsRefused(absl::StatusCode::kResourceExhausted, Reason::kQueueFull));
+  EXPECT_TRUE(GetRetryDelay(status).has_value());
+  // An answer that is read makes room, as soon as gRPC is done with its call.
+  EXPECT_TRUE(unread[0]->Read(&answer));
+  EXPECT_TRUE(unread[0]->Finish().ok());
+  const absl::Time begin = absl::Now();
+  bool is_answered = false;
+  while (!is_answered && absl::Now() - begin < kUnreadPatience) {
+    grpc::ClientContext context;
+    const UnreadCapabilities next = GetCapabilities(context);
+    is_answered = next->Read(&answer) && next->Finish().ok();
+  }
+  EXPECT_TRUE(is_answered);
+  for (size_t i = 1; i < unread.size(); ++i) EXPECT_TRUE(unread[i]->Read(&answer));
 }
 
 // The message of a stream of requests has one answer too.
