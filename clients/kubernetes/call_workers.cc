@@ -4,7 +4,8 @@
 
 namespace parplan::sidecar {
 
-CallWorkers::CallWorkers(int thread_count) : free_count_(thread_count) {
+CallWorkers::CallWorkers(int thread_count)
+    : thread_count_(thread_count), free_count_(thread_count) {
   threads_.reserve(thread_count);
   for (int i = 0; i < thread_count; ++i) threads_.emplace_back([this] { Loop(); });
 }
@@ -27,6 +28,11 @@ bool CallWorkers::Run(std::function<void()> task) {
   }
   changed_.notify_one();
   return true;
+}
+
+bool CallWorkers::is_idle() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return free_count_ == thread_count_;
 }
 
 void CallWorkers::Loop() {

@@ -23,13 +23,18 @@ class CallWorkers {
   CallWorkers(const CallWorkers&) = delete;
   CallWorkers& operator=(const CallWorkers&) = delete;
 
-  // Runs the task soon on one of the threads. Returns false, and does not run it, if all are busy.
+  // Runs the task soon on one of the threads. Returns false, and does not run it, if all are busy. A
+  // task must not throw: an exception that leaves it ends the program.
   bool Run(std::function<void()> task);
+
+  // Returns whether no task runs or waits.
+  bool is_idle() const;
 
  private:
   void Loop();
 
-  std::mutex mutex_;
+  const int thread_count_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   // At most as many as there are idle threads.
   std::deque<std::function<void()>> tasks_;

@@ -1,5 +1,6 @@
 #include "clients/kubernetes/report_service.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
@@ -8,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -27,6 +29,7 @@
 #include "base/service/listen/hand_over.h"
 #include "base/service/listen/listening_sockets.h"
 #include "base/status_macros.h"
+#include "base/system/start_thread.h"
 #include "clients/kubernetes/call_workers.h"
 #include "clients/kubernetes/window_reader.h"
 #include "parplan/v1/execution_service.grpc.pb.h"
@@ -71,6 +74,12 @@ constexpr int kKeepaliveTimeoutMs = 15000;
 // How long a stream of windows may say nothing. It occupies one of few threads meanwhile; reporters
 // have their windows before they call.
 constexpr std::chrono::seconds kMaxStreamSilence(10);
+
+// The time that calls in progress have at the end. If there was none for 20 looks, which leaves the
+// last answers 200 ms to be sent, those that are left watch health.
+constexpr std::chrono::seconds kLastCalls(1);
+constexpr std::chrono::milliseconds kQuietLook(10);
+constexpr int kQuietLooks = 20;
 
 // Bounds what a broken trainer, or another process of the pod, may make the sidecar hold.
 void ConfigureLimits(grpc::ServerBuilder& builder) {
@@ -240,6 +249,9 @@ class Service : public v1::ExecutionService::CallbackService {
     return reactor;
   }
 
+  // Returns whether no call is in progress.
+  bool is_idle() const { return workers_.is_idle(); }
+
  private:
   // Ends the call with what `handler` returns, which may wait for the disk.
   template <typename Handler>
@@ -370,7 +382,18 @@ ReportService::ReportService(std::unique_ptr<Server> server) : server_(std::move
 
 ReportService::~ReportService() {
   server_->gate->StopAccepting();
-  server_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  std::atomic<bool> is_over = false;
+  // A stream that watches health would else hold up the end for all of the time that calls have.
+  std::thread closer = StartThread([this, &is_over] {
+    for (int quiet = 0; quiet < kQuietLooks; quiet = server_->service->is_idle() ? quiet + 1 : 0) {
+      if (is_over) return;
+      std::this_thread::sleep_for(kQuietLook);
+    }
+    grpc_server_cancel_all_calls(server_->server->c_server());
+  });
+  server_->server->Shutdown(std::chrono::system_clock::now() + kLastCalls);
+  is_over = true;
+  if (closer.joinable()) closer.join();
 }
 
 }  // namespace parplan::sidecar

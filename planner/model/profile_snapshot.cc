@@ -62,7 +62,19 @@ bool SortByKey(std::vector<Point>& points) {
          }) == points.end();
 }
 
-absl::Status CheckTiming(const LayerTimingPoint& point, const std::string& field) {
+// The name of a point in errors: entry `index` of the list `list` of a layer. Most points have no
+// error, so the text is made only for one that has.
+struct PointName {
+  std::string operator+(const char* member) const {
+    return absl::StrCat(layer, ".", list, "[", index, "]", member);
+  }
+
+  const std::string& layer;
+  const char* list;
+  size_t index;
+};
+
+absl::Status CheckTiming(const LayerTimingPoint& point, const PointName& field) {
   if (point.tensor_parallel_degree < 1) {
     return ProfileError(field + ".tensor_parallel_degree", "must be at least 1");
   }
@@ -77,7 +89,7 @@ absl::Status CheckTiming(const LayerTimingPoint& point, const std::string& field
   return absl::OkStatus();
 }
 
-absl::Status CheckMemory(const LayerMemoryPoint& point, const std::string& field) {
+absl::Status CheckMemory(const LayerMemoryPoint& point, const PointName& field) {
   if (point.tensor_parallel_degree < 1) {
     return ProfileError(field + ".tensor_parallel_degree", "must be at least 1");
   }
@@ -161,12 +173,10 @@ absl::StatusOr<ProfileSnapshot> ProfileSnapshot::Create(Content content) {
     }
     earlier.push_back(&layer);
     for (size_t k = 0; k < layer.timings.size(); ++k) {
-      PARPLAN_RETURN_IF_ERROR(
-          CheckTiming(layer.timings[k], absl::StrCat(field, ".layer_timings[", k, "]")));
+      PARPLAN_RETURN_IF_ERROR(CheckTiming(layer.timings[k], {field, "layer_timings", k}));
     }
     for (size_t k = 0; k < layer.memories.size(); ++k) {
-      PARPLAN_RETURN_IF_ERROR(
-          CheckMemory(layer.memories[k], absl::StrCat(field, ".layer_memories[", k, "]")));
+      PARPLAN_RETURN_IF_ERROR(CheckMemory(layer.memories[k], {field, "layer_memories", k}));
     }
     if (!SortByKey(layer.timings)) return ProfileError(field, "has two timings of the same key");
     if (!SortByKey(layer.memories)) return ProfileError(field, "has two memories of the same key");

@@ -1,16 +1,23 @@
 #include "proto/wire/canonical_text.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
 namespace parplan {
 
 std::string IntegerWord(int64_t value) { return absl::StrCat(value); }
 
-std::string NumberWord(double value) { return absl::StrFormat("%.17g", value); }
+std::string NumberWord(double value) {
+  // By its definition the text of `%.17g`.
+  std::array<char, 32> text;
+  const std::to_chars_result end =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 17);
+  return std::string(text.data(), end.ptr);
+}
 
 std::string FlagWord(bool value) { return value ? "1" : "0"; }
 

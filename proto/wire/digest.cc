@@ -1,17 +1,13 @@
 #include "proto/wire/digest.h"
 
-#include <openssl/evp.h>
-
-#include <array>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "proto/wire/canonical_text.h"
 #include "proto/wire/model_wire.h"
+#include "proto/wire/text_digest.h"
 
 namespace parplan {
 namespace {
@@ -164,39 +160,12 @@ std::string OptimizerLine(const v1::OptimizerTiming& timing) {
                         IntegerWord(timing.sample_count()), IntegerWord(timing.origin())});
 }
 
-// Returns the lines of one measured layer, whose digest is `layer`.
-void AppendLayerLines(const MeasuredLayer& measured, std::vector<std::string>& lines) {
-  const std::string layer = LayerDigest(measured.definition, measured.precision);
-  lines.push_back(CanonicalLine("layer", {layer}));
-  for (const LayerTimingPoint& point : measured.timings) {
-    lines.push_back(CanonicalLine(
-        "layer_timing",
-        {layer, IntegerWord(point.tensor_parallel_degree), IntegerWord(point.sequence_length),
-         IntegerWord(point.micro_batch_size), NumberWord(point.forward.value()),
-         point.backward.has_value() ? NumberWord(point.backward->value()) : kAbsentWord,
-         IntegerWord(static_cast<int>(point.origin))}));
-  }
-  for (const LayerMemoryPoint& point : measured.memories) {
-    lines.push_back(CanonicalLine(
-        "layer_memory",
-        {layer, IntegerWord(point.tensor_parallel_degree), FlagWord(point.sequence_parallel),
-         IntegerWord(point.sequence_length), IntegerWord(point.parameter_count),
-         IntegerWord(point.activation_per_sample.count()),
-         point.checkpoint_per_sample.has_value() ? IntegerWord(point.checkpoint_per_sample->count())
-                                                 : kAbsentWord,
-         IntegerWord(static_cast<int>(point.origin))}));
-  }
-}
-
 }  // namespace
 
 std::string Sha256Hex(absl::string_view bytes) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-  unsigned int size = 0;
-  PARPLAN_CHECK(
-      EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr) == 1);
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(digest.data()), size));
+  TextDigest digest;
+  digest.Append(bytes);
+  return digest.Hex();
 }
 
 std::string TopologyText(const Topology& topology) {
@@ -311,40 +280,6 @@ std::string ProfileContentDigest(const v1::Profile& profile) {
   for (const auto& timing : profile.optimizer_timings()) lines.push_back(OptimizerLine(timing));
   absl::StrAppend(&text, SortedLines(std::move(lines)));
   return Sha256Hex(text);
-}
-
-std::string SnapshotDigest(const ProfileSnapshot::Content& content) {
-  std::vector<std::string> lines;
-  for (const MeasuredLayer& layer : content.layers) AppendLayerLines(layer, lines);
-  for (const CollectivePoint& point : content.collectives) {
-    lines.push_back(CanonicalLine(
-        "collective_timing",
-        {IntegerWord(static_cast<int>(point.collective)), IntegerWord(point.participant_count),
-         IntegerWord(point.rank_stride), IntegerWord(point.message_size.count()),
-         NumberWord(point.duration.value()), IntegerWord(static_cast<int>(point.origin))}));
-  }
-  for (const OptimizerPoint& point : content.optimizers) {
-    lines.push_back(CanonicalLine(
-        "optimizer_timing",
-        {IntegerWord(static_cast<int>(point.optimizer)),
-         IntegerWord(static_cast<int>(point.precision)), IntegerWord(point.parameter_count),
-         NumberWord(point.duration.value()), IntegerWord(static_cast<int>(point.origin))}));
-  }
-  return Sha256Hex(absl::StrCat(
-      "parplan snapshot 1\n", CanonicalLine("device_kind", {StringWord(content.device_kind)}),
-      CanonicalLine("devices_per_node", {IntegerWord(content.devices_per_node)}),
-      CanonicalLine("overlap_slowdown",
-                    {content.overlap_slowdown.has_value() ? NumberWord(*content.overlap_slowdown)
-                                                          : kAbsentWord}),
-      CanonicalLine("context_memory_bytes", {content.context_memory.has_value()
-                                                 ? IntegerWord(content.context_memory->count())
-                                                 : kAbsentWord}),
-      // Absent from the texts of snapshots that are older than the field.
-      content.communicator_memory.has_value()
-          ? CanonicalLine("communicator_memory_bytes",
-                          {IntegerWord(content.communicator_memory->count())})
-          : std::string(),
-      SortedLines(std::move(lines))));
 }
 
 std::string PlanKey(absl::string_view model_digest, absl::string_view topology_digest,

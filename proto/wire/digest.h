@@ -53,6 +53,10 @@ std::string ProfileContentDigest(const v1::Profile& profile);
 // `LayerDigest`, points. Order, local ids and provenance do not matter; `content.digest` is
 // ignored.
 std::string SnapshotDigest(const ProfileSnapshot::Content& content);
+// The same for a caller that has the `LayerDigest` of each of `content.layers`. REQUIRES: they are
+// right; aborts if there are fewer or more.
+std::string SnapshotDigest(const ProfileSnapshot::Content& content,
+                           const std::vector<std::string>& layer_digests);
 
 // Return the canonical texts of two of the digests, for tests and for people who ask why two
 // digests differ.

@@ -1,6 +1,8 @@
 #include "proto/wire/profile_coverage.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "proto/wire/digest.h"
@@ -18,46 +20,52 @@ constexpr uint64_t kFixed32 = 5;
 // The messages whose fields are treated differently.
 enum class Part { kProfile, kProvenance, kLayerTiming, kLayerMemory, kCollective, kOptimizer };
 
-// The part of a field that is in the shape.
-enum class Use { kNothing, kPresence, kContent };
+constexpr uint64_t Bit(int field) { return uint64_t{1} << field; }
 
-Use UseOf(Part part, int field) {
-  const auto keep_unless = [](bool is_value) { return is_value ? Use::kNothing : Use::kContent; };
+// The fields of a message that are not in its shape with their contents; bit n stands for field n.
+struct FieldUses {
+  // Fields that are not there at all, and those of which only the presence is.
+  uint64_t left_out = 0;
+  uint64_t presence = 0;
+  // Whether fields from 64 on are left out.
+  bool leaves_out_others = false;
+};
+
+constexpr FieldUses UsesOf(Part part) {
   switch (part) {
     case Part::kProfile:
-      if (field == v1::Profile::kOverlapSlowdownFieldNumber ||
-          field == v1::Profile::kContextMemoryBytesFieldNumber ||
-          field == v1::Profile::kCommunicatorMemoryBytesFieldNumber) {
-        return Use::kPresence;
-      }
-      return keep_unless(field == v1::Profile::kNameFieldNumber ||
-                         field == v1::Profile::kCreateTimeFieldNumber ||
-                         field == v1::Profile::kDigestFieldNumber);
+      return {.left_out = Bit(v1::Profile::kNameFieldNumber) |
+                          Bit(v1::Profile::kCreateTimeFieldNumber) |
+                          Bit(v1::Profile::kDigestFieldNumber),
+              .presence = Bit(v1::Profile::kOverlapSlowdownFieldNumber) |
+                          Bit(v1::Profile::kContextMemoryBytesFieldNumber) |
+                          Bit(v1::Profile::kCommunicatorMemoryBytesFieldNumber)};
     case Part::kProvenance:
-      return keep_unless(field != v1::Provenance::kLibraryVersionsFieldNumber);
+      return {.left_out = ~Bit(v1::Provenance::kLibraryVersionsFieldNumber),
+              .leaves_out_others = true};
     case Part::kLayerTiming:
-      return keep_unless(field == v1::LayerTiming::kForwardDurationFieldNumber ||
-                         field == v1::LayerTiming::kBackwardDurationFieldNumber ||
-                         field == v1::LayerTiming::kForwardDurationP90FieldNumber ||
-                         field == v1::LayerTiming::kSampleCountFieldNumber ||
-                         field == v1::LayerTiming::kOriginFieldNumber);
+      return {.left_out = Bit(v1::LayerTiming::kForwardDurationFieldNumber) |
+                          Bit(v1::LayerTiming::kBackwardDurationFieldNumber) |
+                          Bit(v1::LayerTiming::kForwardDurationP90FieldNumber) |
+                          Bit(v1::LayerTiming::kSampleCountFieldNumber) |
+                          Bit(v1::LayerTiming::kOriginFieldNumber)};
     case Part::kLayerMemory:
-      return keep_unless(field == v1::LayerMemory::kParameterCountFieldNumber ||
-                         field == v1::LayerMemory::kActivationBytesPerSampleFieldNumber ||
-                         field == v1::LayerMemory::kCheckpointBytesPerSampleFieldNumber ||
-                         field == v1::LayerMemory::kOriginFieldNumber);
+      return {.left_out = Bit(v1::LayerMemory::kParameterCountFieldNumber) |
+                          Bit(v1::LayerMemory::kActivationBytesPerSampleFieldNumber) |
+                          Bit(v1::LayerMemory::kCheckpointBytesPerSampleFieldNumber) |
+                          Bit(v1::LayerMemory::kOriginFieldNumber)};
     case Part::kCollective:
-      return keep_unless(field == v1::CollectiveTiming::kMedianDurationFieldNumber ||
-                         field == v1::CollectiveTiming::kP90DurationFieldNumber ||
-                         field == v1::CollectiveTiming::kSampleCountFieldNumber ||
-                         field == v1::CollectiveTiming::kOriginFieldNumber);
+      return {.left_out = Bit(v1::CollectiveTiming::kMedianDurationFieldNumber) |
+                          Bit(v1::CollectiveTiming::kP90DurationFieldNumber) |
+                          Bit(v1::CollectiveTiming::kSampleCountFieldNumber) |
+                          Bit(v1::CollectiveTiming::kOriginFieldNumber)};
     case Part::kOptimizer:
-      return keep_unless(field == v1::OptimizerTiming::kMedianDurationFieldNumber ||
-                         field == v1::OptimizerTiming::kP90DurationFieldNumber ||
-                         field == v1::OptimizerTiming::kSampleCountFieldNumber ||
-                         field == v1::OptimizerTiming::kOriginFieldNumber);
+      return {.left_out = Bit(v1::OptimizerTiming::kMedianDurationFieldNumber) |
+                          Bit(v1::OptimizerTiming::kP90DurationFieldNumber) |
+                          Bit(v1::OptimizerTiming::kSampleCountFieldNumber) |
+                          Bit(v1::OptimizerTiming::kOriginFieldNumber)};
   }
-  return Use::kContent;
+  return {};
 }
 
 // Returns the message in this field of a profile if its fields are treated differently.
@@ -117,6 +125,11 @@ class FieldReader {
 
  private:
   bool ReadVarint(uint64_t& value) {
+    // Most tags, lengths and numbers have one byte.
+    if (next_ != end_ && static_cast<unsigned char>(*next_) < 0x80) {
+      value = static_cast<unsigned char>(*next_++);
+      return true;
+    }
     value = 0;
     for (int shift = 0; shift < 64 && next_ != end_; shift += 7) {
       const auto byte = static_cast<unsigned char>(*next_++);
@@ -130,15 +143,21 @@ class FieldReader {
   const char* const end_;
 };
 
-// Appends the shape of a message and the tag 0, which no field has. Each tag is followed by a
-// content that ends by itself, so that different messages have different texts. Returns false for
-// malformed bytes.
-bool AppendShape(Part part, absl::string_view bytes, std::string& shape) {
+// `WriteShape` of a message in a profile.
+bool WriteShapeOf(Part part, absl::string_view bytes, char*& end);
+
+// Writes the shape of a message and the tag 0, which no field has, to `end` and moves that. Each
+// tag is followed by a content that ends by itself, so that different messages have different
+// texts. Writes at most one byte more than the message has: of a message in it the length is left
+// out. Returns false for malformed bytes.
+template <Part part>
+bool WriteShape(absl::string_view bytes, char*& end) {
+  constexpr FieldUses kUses = UsesOf(part);
   FieldReader reader(bytes);
-  // The first byte that was read and is not in `shape` yet.
+  // The first byte that was read and is not in the shape yet.
   const char* pending = reader.position();
-  const auto append_until = [&](const char* end) {
-    shape.append(pending, static_cast<size_t>(end - pending));
+  const auto write_until = [&pending, &end](const char* last) {
+    end = std::copy(pending, last, end);
   };
   while (!reader.AtEnd()) {
     const char* const begin = reader.position();
@@ -148,17 +167,40 @@ bool AppendShape(Part part, absl::string_view bytes, std::string& shape) {
     if (!reader.ReadTag(field, type)) return false;
     const char* const value = reader.position();
     if (!reader.ReadValue(type, payload)) return false;
-    const Use use = UseOf(part, field);
-    const std::optional<Part> inner =
-        part == Part::kProfile && type == kLengthDelimited ? PartIn(field) : std::nullopt;
-    if (use == Use::kContent && !inner.has_value()) continue;
-    append_until(use == Use::kNothing ? begin : value);
+    const uint64_t bit = field < 64 ? Bit(field) : 0;
+    const bool is_left_out = bit == 0 ? kUses.leaves_out_others : (kUses.left_out & bit) != 0;
+    std::optional<Part> inner;
+    if constexpr (part == Part::kProfile) {
+      if (type == kLengthDelimited) inner = PartIn(field);
+    }
+    if (!is_left_out && (kUses.presence & bit) == 0 && !inner.has_value()) continue;
+    write_until(is_left_out ? begin : value);
     pending = reader.position();
-    if (inner.has_value() && !AppendShape(*inner, payload, shape)) return false;
+    if constexpr (part == Part::kProfile) {
+      if (inner.has_value() && !WriteShapeOf(*inner, payload, end)) return false;
+    }
   }
-  append_until(reader.position());
-  shape.push_back('\0');
+  write_until(reader.position());
+  *end++ = '\0';
   return true;
+}
+
+bool WriteShapeOf(Part part, absl::string_view bytes, char*& end) {
+  switch (part) {
+    case Part::kProfile:
+      return false;
+    case Part::kProvenance:
+      return WriteShape<Part::kProvenance>(bytes, end);
+    case Part::kLayerTiming:
+      return WriteShape<Part::kLayerTiming>(bytes, end);
+    case Part::kLayerMemory:
+      return WriteShape<Part::kLayerMemory>(bytes, end);
+    case Part::kCollective:
+      return WriteShape<Part::kCollective>(bytes, end);
+    case Part::kOptimizer:
+      return WriteShape<Part::kOptimizer>(bytes, end);
+  }
+  return false;
 }
 
 }  // namespace
@@ -204,10 +246,11 @@ std::string ProfileCoverage(v1::Profile profile) {
 }
 
 std::optional<std::string> StoredProfileShape(absl::string_view bytes) {
-  std::string shape;
-  shape.reserve(bytes.size());
-  if (!AppendShape(Part::kProfile, bytes, shape)) return std::nullopt;
-  return Sha256Hex(shape);
+  // Not set to zero before it is written.
+  const std::unique_ptr<char[]> shape(new char[bytes.size() + 1]);
+  char* end = shape.get();
+  if (!WriteShape<Part::kProfile>(bytes, end)) return std::nullopt;
+  return Sha256Hex(absl::string_view(shape.get(), static_cast<size_t>(end - shape.get())));
 }
 
 }  // namespace parplan

@@ -26,9 +26,29 @@
 namespace parplan {
 namespace {
 
-absl::StatusOr<Origin> OriginFromProto(v1::Origin origin, const std::string& field) {
+// Returns what `read` reads of a field: the member `member` of entry `index` of `list`. It takes
+// the name of the field for its error, which is made only after one: a large profile has 100,000
+// entries.
+template <typename Read>
+auto ReadMember(const char* list, int index, const char* member, const Read& read)
+    -> decltype(read(std::string())) {
+  auto value = read("");
+  if (value.ok()) return value;
+  return read(JoinPath(JoinPath("", list, index), member));
+}
+
+absl::StatusOr<Seconds> ReadSeconds(const char* list, int index, const char* member,
+                                    const google::protobuf::Duration& duration) {
+  return ReadMember(list, index, member, [&duration](absl::string_view field) {
+    return SecondsFromProto(duration, field, Reason::kProfileInvalid);
+  });
+}
+
+absl::StatusOr<Origin> ReadOrigin(const char* list, int index, v1::Origin origin) {
   if (origin == v1::ORIGIN_UNSPECIFIED) return Origin::kMeasured;
-  return EnumFromProto<Origin>(origin, field, Reason::kProfileInvalid);
+  return ReadMember(list, index, "origin", [origin](absl::string_view field) {
+    return EnumFromProto<Origin>(origin, field, Reason::kProfileInvalid);
+  });
 }
 
 // The points of one layer; the first value of a key is kept.
@@ -96,14 +116,19 @@ class ProfileMerger {
   // Adds the collectives that another merger has and this one has not.
   void TakeCollectivesOf(ProfileMerger& other) { collectives_.merge(other.collectives_); }
 
-  // Returns the content, except for kind and size of the nodes and the digest.
-  ProfileSnapshot::Content TakeContent() {
+  // Returns the content, except for kind and size of the nodes and the digest. Appends the digest
+  // of each of its layers to `layer_digests`.
+  ProfileSnapshot::Content TakeContent(std::vector<std::string>& layer_digests) {
     ProfileSnapshot::Content content;
+    content.layers.reserve(layers_.size());
     for (auto& [digest, points] : layers_) {
+      layer_digests.push_back(digest);
       MeasuredLayer layer;
       layer.definition = std::move(points.definition);
       layer.precision = points.precision;
+      layer.timings.reserve(points.timings.size());
       for (auto& [key, point] : points.timings) layer.timings.push_back(point);
+      layer.memories.reserve(points.memories.size());
       for (auto& [key, point] : points.memories) layer.memories.push_back(point);
       content.layers.push_back(std::move(layer));
     }
@@ -163,17 +188,14 @@ class ProfileMerger {
             .timings.try_emplace(std::make_tuple(point.tensor_parallel_degree,
                                                  point.sequence_length, point.micro_batch_size));
     if (!is_new) return absl::OkStatus();
-    const std::string path = JoinPath("", "layer_timings", index);
-    PARPLAN_ASSIGN_OR_RETURN(point.forward, SecondsFromProto(timing.forward_duration(),
-                                                             JoinPath(path, "forward_duration"),
-                                                             Reason::kProfileInvalid));
+    PARPLAN_ASSIGN_OR_RETURN(point.forward, ReadSeconds("layer_timings", index, "forward_duration",
+                                                        timing.forward_duration()));
     if (timing.has_backward_duration()) {
-      PARPLAN_ASSIGN_OR_RETURN(point.backward, SecondsFromProto(timing.backward_duration(),
-                                                                JoinPath(path, "backward_duration"),
-                                                                Reason::kProfileInvalid));
+      PARPLAN_ASSIGN_OR_RETURN(
+          point.backward,
+          ReadSeconds("layer_timings", index, "backward_duration", timing.backward_duration()));
     }
-    PARPLAN_ASSIGN_OR_RETURN(point.origin,
-                             OriginFromProto(timing.origin(), JoinPath(path, "origin")));
+    PARPLAN_ASSIGN_OR_RETURN(point.origin, ReadOrigin("layer_timings", index, timing.origin()));
     entry->second = point;
     return absl::OkStatus();
   }
@@ -198,9 +220,7 @@ class ProfileMerger {
     if (memory.has_checkpoint_bytes_per_sample()) {
       point.checkpoint_per_sample = Bytes::Of(memory.checkpoint_bytes_per_sample());
     }
-    PARPLAN_ASSIGN_OR_RETURN(
-        point.origin, OriginFromProto(memory.origin(),
-                                      JoinPath(JoinPath("", "layer_memories", index), "origin")));
+    PARPLAN_ASSIGN_OR_RETURN(point.origin, ReadOrigin("layer_memories", index, memory.origin()));
     entry->second = point;
     return absl::OkStatus();
   }
@@ -210,20 +230,20 @@ class ProfileMerger {
         std::make_tuple(static_cast<int>(timing.collective()), timing.participant_count(),
                         timing.rank_stride(), timing.message_size_bytes()));
     if (!is_new) return absl::OkStatus();
-    const std::string path = JoinPath("", "collective_timings", index);
     CollectivePoint point;
     PARPLAN_ASSIGN_OR_RETURN(
         point.collective,
-        EnumFromProto<Collective>(timing.collective(), JoinPath(path, "collective"),
-                                  Reason::kProfileInvalid));
+        ReadMember("collective_timings", index, "collective", [&timing](absl::string_view field) {
+          return EnumFromProto<Collective>(timing.collective(), field, Reason::kProfileInvalid);
+        }));
     point.participant_count = timing.participant_count();
     point.rank_stride = timing.rank_stride();
     point.message_size = Bytes::Of(timing.message_size_bytes());
-    PARPLAN_ASSIGN_OR_RETURN(point.duration, SecondsFromProto(timing.median_duration(),
-                                                              JoinPath(path, "median_duration"),
-                                                              Reason::kProfileInvalid));
+    PARPLAN_ASSIGN_OR_RETURN(
+        point.duration,
+        ReadSeconds("collective_timings", index, "median_duration", timing.median_duration()));
     PARPLAN_ASSIGN_OR_RETURN(point.origin,
-                             OriginFromProto(timing.origin(), JoinPath(path, "origin")));
+                             ReadOrigin("collective_timings", index, timing.origin()));
     entry->second = point;
     return absl::OkStatus();
   }
@@ -233,18 +253,18 @@ class ProfileMerger {
         std::make_tuple(static_cast<int>(timing.optimizer()), static_cast<int>(precision_),
                         timing.parameter_count()));
     if (!is_new) return absl::OkStatus();
-    const std::string path = JoinPath("", "optimizer_timings", index);
     OptimizerPoint point;
     PARPLAN_ASSIGN_OR_RETURN(
-        point.optimizer, EnumFromProto<Optimizer>(timing.optimizer(), JoinPath(path, "optimizer"),
-                                                  Reason::kProfileInvalid));
+        point.optimizer,
+        ReadMember("optimizer_timings", index, "optimizer", [&timing](absl::string_view field) {
+          return EnumFromProto<Optimizer>(timing.optimizer(), field, Reason::kProfileInvalid);
+        }));
     point.precision = precision_;
     point.parameter_count = timing.parameter_count();
-    PARPLAN_ASSIGN_OR_RETURN(point.duration, SecondsFromProto(timing.median_duration(),
-                                                              JoinPath(path, "median_duration"),
-                                                              Reason::kProfileInvalid));
-    PARPLAN_ASSIGN_OR_RETURN(point.origin,
-                             OriginFromProto(timing.origin(), JoinPath(path, "origin")));
+    PARPLAN_ASSIGN_OR_RETURN(
+        point.duration,
+        ReadSeconds("optimizer_timings", index, "median_duration", timing.median_duration()));
+    PARPLAN_ASSIGN_OR_RETURN(point.origin, ReadOrigin("optimizer_timings", index, timing.origin()));
     entry->second = point;
     return absl::OkStatus();
   }
@@ -281,10 +301,11 @@ absl::Status NoSuchNodeError(absl::string_view device_kind, int devices_per_node
 
 absl::StatusOr<ProfileSnapshot> SnapshotOf(ProfileMerger& merger, absl::string_view device_kind,
                                            int devices_per_node) {
-  ProfileSnapshot::Content content = merger.TakeContent();
+  std::vector<std::string> layer_digests;
+  ProfileSnapshot::Content content = merger.TakeContent(layer_digests);
   content.device_kind = std::string(device_kind);
   content.devices_per_node = devices_per_node;
-  content.digest = SnapshotDigest(content);
+  content.digest = SnapshotDigest(content, layer_digests);
   return ProfileSnapshot::Create(std::move(content));
 }
 

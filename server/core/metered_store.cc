@@ -79,9 +79,10 @@ absl::Status MeteredStore::DeleteProfile(absl::string_view name) {
   return MeteredChange("delete_profile", [&](Store& store) { return store.DeleteProfile(name); });
 }
 
-absl::StatusOr<ProfileSet> MeteredStore::SnapshotProfiles(absl::string_view cluster) {
+absl::StatusOr<ProfileSet> MeteredStore::SnapshotProfiles(absl::string_view cluster,
+                                                          const ProfileFilter& is_wanted) {
   return Metered("snapshot_profiles",
-                 [&](Store& store) { return store.SnapshotProfiles(cluster); });
+                 [&](Store& store) { return store.SnapshotProfiles(cluster, is_wanted); });
 }
 
 absl::StatusOr<std::vector<ProfileRecord>> MeteredStore::ProfilesWithoutCoverage() {

@@ -49,7 +49,9 @@ class MeteredStore : public Store {
                                                    std::optional<std::string> node,
                                                    const PageRequest& page) override;
   absl::Status DeleteProfile(absl::string_view name) override;
-  absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) override;
+  using Store::SnapshotProfiles;
+  absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster,
+                                              const ProfileFilter& is_wanted) override;
   absl::StatusOr<std::vector<ProfileRecord>> ProfilesWithoutCoverage() override;
   absl::Status SetCoverages(const std::map<std::string, std::string>& coverages) override;
   absl::StatusOr<int64_t> ProfileRevision(absl::string_view cluster) override;

@@ -206,7 +206,12 @@ int WaitAndDrain(const Settings& settings, const Signals& signals, const Setting
   while (signal != SIGINT && signal != SIGTERM) {
     signal = signals.Next(absl::Hours(1));
     if (signal == SIGHUP) {
-      ReadAgain(settings, read, log, served);
+      // Without memory for a moment the server goes on with what it has.
+      try {
+        ReadAgain(settings, read, log, served);
+      } catch (const std::exception& error) {
+        log.Error("configuration not read again", {{"message", error.what()}});
+      }
       upkeep.MaintainNow();
     }
   }

@@ -169,7 +169,8 @@ absl::Status PostgresStore::DeleteProfile(absl::string_view name) {
   });
 }
 
-absl::StatusOr<ProfileSet> PostgresStore::SnapshotProfiles(absl::string_view cluster) {
+absl::StatusOr<ProfileSet> PostgresStore::SnapshotProfiles(absl::string_view cluster,
+                                                           const ProfileFilter& is_wanted) {
   ProfileSet set;
   // One statement sees one moment. Its first row has the revision only. The array is evaluated
   // once, and its rows are found by their numbers.
@@ -195,6 +196,15 @@ absl::StatusOr<ProfileSet> PostgresStore::SnapshotProfiles(absl::string_view clu
     }
     return absl::OkStatus();
   }));
+  // The statement may have run twice, and the filter sees each profile once.
+  size_t kept = 0;
+  for (size_t i = 0; i < set.profiles.size(); ++i) {
+    const ProfileRecord& profile = set.profiles[i];
+    if (profile.coverage.empty() && !is_wanted(profile.bytes)) continue;
+    if (kept != i) set.profiles[kept] = std::move(set.profiles[i]);
+    ++kept;
+  }
+  set.profiles.resize(kept);
   return set;
 }
 

@@ -161,10 +161,12 @@ std::string SqliteStatement::Text(int column) const {
   return std::string(data, sqlite3_column_bytes(statement_, column));
 }
 
-std::string SqliteStatement::Blob(int column) const {
+std::string SqliteStatement::Blob(int column) const { return std::string(BlobView(column)); }
+
+absl::string_view SqliteStatement::BlobView(int column) const {
   const auto* data = static_cast<const char*>(sqlite3_column_blob(statement_, column));
   if (data == nullptr) return "";
-  return std::string(data, sqlite3_column_bytes(statement_, column));
+  return absl::string_view(data, sqlite3_column_bytes(statement_, column));
 }
 
 absl::Time SqliteStatement::Time(int column) const { return FromStoredTime(Integer(column)); }

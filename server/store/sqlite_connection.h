@@ -53,6 +53,8 @@ class SqliteStatement {
   int64_t Integer(int column) const;
   std::string Text(int column) const;
   std::string Blob(int column) const;
+  // The bytes of `Blob`, valid until the next call of a method.
+  absl::string_view BlobView(int column) const;
   absl::Time Time(int column) const;
 
  private:

@@ -23,6 +23,8 @@ using Role = SqliteConnection::Role;
 #define PARPLAN_PROFILE_COLUMNS                                          \
   "sequence, name, cluster, node, profile_id, device_kind, request_id, " \
   "content_digest, create_time, bytes, owner, kind, coverage"
+constexpr int kBytesColumn = 9;
+constexpr int kCoverageColumn = 12;
 
 ProfileRecord ReadProfile(const SqliteStatement& row) {
   return {.name = row.Text(1),
@@ -31,11 +33,11 @@ ProfileRecord ReadProfile(const SqliteStatement& row) {
           .profile_id = row.Text(4),
           .device_kind = row.Text(5),
           .kind = row.Text(11),
-          .coverage = row.Text(12),
+          .coverage = row.Text(kCoverageColumn),
           .owner = row.Text(10),
           .request_id = row.Text(6),
           .content_digest = row.Text(7),
-          .bytes = row.Blob(9),
+          .bytes = row.Blob(kBytesColumn),
           .create_time = row.Time(8)};
 }
 
@@ -205,7 +207,8 @@ absl::Status SqliteStore::DeleteProfile(absl::string_view name) {
   return transaction.Commit();
 }
 
-absl::StatusOr<ProfileSet> SqliteStore::SnapshotProfiles(absl::string_view cluster) {
+absl::StatusOr<ProfileSet> SqliteStore::SnapshotProfiles(absl::string_view cluster,
+                                                         const ProfileFilter& is_wanted) {
   const Reader reader(this);
   PARPLAN_ASSIGN_OR_RETURN(SqliteTransaction transaction,
                            SqliteTransaction::Begin(*reader, Role::kReader));
@@ -224,6 +227,8 @@ absl::StatusOr<ProfileSet> SqliteStore::SnapshotProfiles(absl::string_view clust
     while (true) {
       PARPLAN_ASSIGN_OR_RETURN(const bool found, rows.Step());
       if (!found) break;
+      const bool is_covered = !rows.Text(kCoverageColumn).empty();
+      if (!is_covered && !is_wanted(rows.BlobView(kBytesColumn))) continue;
       set.profiles.push_back(ReadProfile(rows));
     }
   }

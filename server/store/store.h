@@ -36,6 +36,7 @@
 #define PARPLAN_SERVER_STORE_STORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -84,6 +85,9 @@ struct RecordScope {
 // for the network if the database is PostgreSQL.
 class Store {
  public:
+  // Returns whether a caller wants a profile, by `ProfileRecord::bytes`.
+  using ProfileFilter = std::function<bool(absl::string_view bytes)>;
+
   virtual ~Store() = default;
 
   // Returns OK if changes can be stored now: changes something and changes it back. SQLite also
@@ -122,8 +126,14 @@ class Store {
 
   // Returns the profiles of a cluster that count in a snapshot, and its revision, as of one moment:
   // those without a `coverage`, and of those with the same one the newest. Reads no other profile,
-  // though an entry of an index for each.
-  virtual absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) = 0;
+  // though an entry of an index for each. Those without a `coverage` for which `is_wanted` returns
+  // false are left out, and take no memory with SQLite; it is called once for each of them, newest
+  // first, with bytes that live as long as the call, and must not call a store.
+  virtual absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster,
+                                                      const ProfileFilter& is_wanted) = 0;
+  absl::StatusOr<ProfileSet> SnapshotProfiles(absl::string_view cluster) {
+    return SnapshotProfiles(cluster, [](absl::string_view /*bytes*/) { return true; });
+  }
 
   // Returns some profiles of any cluster that have no `coverage`, newest first, as many as a page
   // has (`kMaxPageSize`, `kMaxPageBytes`); none if all have one. Reads no other.

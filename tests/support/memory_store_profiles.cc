@@ -93,7 +93,8 @@ absl::Status MemoryStore::DeleteProfile(absl::string_view name) {
   return NotStoredError("profile", name);
 }
 
-absl::StatusOr<ProfileSet> MemoryStore::SnapshotProfiles(absl::string_view cluster) {
+absl::StatusOr<ProfileSet> MemoryStore::SnapshotProfiles(absl::string_view cluster,
+                                                         const ProfileFilter& is_wanted) {
   const Lock lock(state_->mutex);
   PARPLAN_RETURN_IF_ERROR(Begin());
   ProfileSet set;
@@ -102,11 +103,10 @@ absl::StatusOr<ProfileSet> MemoryStore::SnapshotProfiles(absl::string_view clust
   for (auto entry = state_->profiles.rbegin(); entry != state_->profiles.rend(); ++entry) {
     const std::string& coverage = entry->second.coverage;
     if (entry->second.cluster != cluster) continue;
-    if (coverage.empty() || coverages.insert(coverage).second) {
-      set.profiles.push_back(entry->second);
-    }
+    if (!coverage.empty() && !coverages.insert(coverage).second) continue;
+    ++state_->snapshot_profile_count;
+    if (!coverage.empty() || is_wanted(entry->second.bytes)) set.profiles.push_back(entry->second);
   }
-  state_->snapshot_profile_count += static_cast<int64_t>(set.profiles.size());
   return set;
 }
 

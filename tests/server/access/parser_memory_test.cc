@@ -3,68 +3,52 @@
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <functional>
-#include <limits>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/json/json_text.h"
+#include "base/system/clock.h"
 #include "proto/envelope/envelope_json.h"
+#include "proto/envelope/private_key.h"
+#include "proto/envelope/public_key.h"
+#include "proto/envelope/trust_bundle.h"
 #include "proto/wire/resource_name.h"
 #include "server/access/policy.h"
 #include "server/access/token_verifier.h"
 #include "server/access/web_key_set.h"
 #include "server/audit/audit_verifier.h"
+#include "server/core/profile_keeper.h"
+#include "server/core/quota_keeper.h"
+#include "tests/proto/wire/small_profile.h"
 #include "tests/server/access/token_signer.h"
-
-namespace {
-
-// Allocations of this thread that succeed before one fails.
-constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
-thread_local int64_t allocations_left = kAll;
-
-void* Allocate(std::size_t size) noexcept {
-  if (allocations_left != kAll && --allocations_left < 0) {
-    allocations_left = kAll;
-    return nullptr;
-  }
-  return std::malloc(size == 0 ? 1 : size);
-}
-
-}  // namespace
-
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (void* const memory = Allocate(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
-  return Allocate(size);
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t /*size*/) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t& /*tag*/) noexcept {
-  std::free(memory);
-}
+#include "tests/support/failing_allocations.h"
+#include "tests/support/memory_store.h"
 
 namespace parplan {
 namespace {
 
-// A parser with an input that it takes; returns whether it took it.
-struct Parser {
-  std::string name;
-  std::function<bool()> parse;
-};
-
 constexpr char kDigest[] = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+
+// A bundle with a version, an active and a revoked key, and a signature.
+std::string SignedBundle() {
+  const absl::Time begin = absl::FromUnixSeconds(1'000'000'000);
+  const PrivateKey active = PrivateKey::Generate();
+  const TrustedKey trusted = {active.public_key(), begin, begin + absl::Hours(1000)};
+  const TrustedKey revoked = {PrivateKey::Generate().public_key(), begin, begin + absl::Hours(1000),
+                              TrustStatus::kRevoked, begin};
+  absl::StatusOr<TrustBundle> bundle = TrustBundle::Create(
+      {trusted, revoked},
+      BundleVersion{.sequence = 7, .issue_time = begin, .expire_time = begin + absl::Hours(1000)});
+  EXPECT_TRUE(bundle.ok()) << bundle.status();
+  if (!bundle.ok()) return "";
+  const std::string signature = active.Sign(bundle->SignedBytes());
+  return bundle->WithSignatures({{active.public_key().key_id(), signature}}).ToJson();
+}
 
 std::vector<Parser> Parsers() {
   const std::string line = absl::StrCat(
@@ -85,6 +69,10 @@ std::vector<Parser> Parsers() {
                                       .clusters = {"west", "east"},
                                       .nodes = {},
                                       .jobs = {}}};
+  const std::string bundle = SignedBundle();
+  const PrivateKey key = PrivateKey::Generate();
+  const std::string private_pem = key.ToPem();
+  const std::string public_pem = key.public_key().ToPem();
   const TokenSigner signer = EcSigner("key-of-the-cluster");
   const std::string key_set =
       absl::StrCat(R"({"keys":[)", signer.json, ",", RsaSigner("another-key").json, "]}");
@@ -110,6 +98,9 @@ std::vector<Parser> Parsers() {
        }},
       {"ReadAuditLine", [line] { return ReadAuditLine(line).ok(); }},
       {"EnvelopeFromJson", [envelope] { return EnvelopeFromJson(envelope).ok(); }},
+      {"TrustBundle", [bundle] { return TrustBundle::FromJson(bundle).ok(); }},
+      {"PrivateKey", [private_pem] { return PrivateKey::FromPem(private_pem).ok(); }},
+      {"PublicKey", [public_pem] { return PublicKey::FromPem(public_pem).ok(); }},
       {"Policy", [grants] { return Policy::Create(grants, "grants").ok(); }},
       {"PlanName",
        [] {
@@ -119,41 +110,42 @@ std::vector<Parser> Parsers() {
   };
 }
 
-// How one run with a failing allocation ended.
-enum class Outcome { kTook, kRefused, kNoMemory };
-
-Outcome ParseWith(const Parser& parser, int64_t allocation_count) {
-  allocations_left = allocation_count;
-  Outcome outcome = Outcome::kNoMemory;
-  try {
-    outcome = parser.parse() ? Outcome::kTook : Outcome::kRefused;
-  } catch (const std::bad_alloc&) {
-  }
-  return outcome;
+TEST(ParserMemory, AnAllocationThatFailsIsAnErrorOfItsCallAlone) {
+  for (const Parser& parser : Parsers()) ExpectToOutliveFailingAllocations(parser);
 }
 
-TEST(ParserMemory, AnAllocationThatFailsIsAnErrorOfItsCallAlone) {
-  for (const Parser& parser : Parsers()) {
-    SCOPED_TRACE(parser.name);
-    ASSERT_EQ(ParseWith(parser, kAll), Outcome::kTook);
-    int64_t count = 0;
-    int64_t without_memory = 0;
-    while (true) {
-      const Outcome outcome = ParseWith(parser, count);
-      const bool failed = allocations_left == kAll;
-      allocations_left = kAll;
-      // Fewer allocations than were allowed: none failed.
-      if (!failed) {
-        EXPECT_EQ(outcome, Outcome::kTook);
-        break;
-      }
-      without_memory += outcome == Outcome::kNoMemory ? 1 : 0;
-      ++count;
-      // The next call has its memory again.
-      ASSERT_EQ(ParseWith(parser, kAll), Outcome::kTook) << count;
-    }
-    EXPECT_GT(without_memory, 0);
-  }
+// All of an upload, from its first message to what is stored.
+TEST(ParserMemory, AnAllocationThatFailsEndsItsUploadAlone) {
+  MemoryStore store;
+  Observer observer;
+  const Limits limits;
+  CallGuard guard(store, AuditSink::Null());
+  QuotaKeeper quotas(store, Clock::Real(), limits);
+  ProfileKeeper keeper(store, Clock::Real(), observer, limits, guard, quotas);
+  v1::UploadProfileRequest header;
+  v1::UploadProfileRequest measurements;
+  const v1::Profile profile = SmallProfile();
+  header.mutable_header()->set_parent("clusters/laboratory/nodes/node-of-the-laboratory");
+  header.mutable_header()->set_request_id("the-request-of-this-upload");
+  *header.mutable_header()->mutable_provenance() = profile.provenance();
+  header.mutable_header()->set_device_kind(profile.device_kind());
+  header.mutable_header()->set_devices_per_node(profile.devices_per_node());
+  header.mutable_header()->set_precision(profile.precision());
+  v1::ProfilePiece& piece = *measurements.mutable_measurements();
+  *piece.mutable_layer_definitions() = profile.layer_definitions();
+  *piece.mutable_layer_timings() = profile.layer_timings();
+  *piece.mutable_layer_memories() = profile.layer_memories();
+  *piece.mutable_collective_timings() = profile.collective_timings();
+  const std::vector<std::string> messages = {header.SerializeAsString(),
+                                             measurements.SerializeAsString()};
+  ExpectToOutliveFailingAllocations({"UploadSession", [&] {
+                                       const std::unique_ptr<UploadSession> session =
+                                           keeper.StartUpload();
+                                       for (const std::string& message : messages) {
+                                         if (!session->Add(message).ok()) return false;
+                                       }
+                                       return session->Finish().ok();
+                                     }});
 }
 
 }  // namespace

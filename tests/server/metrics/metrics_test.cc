@@ -2,6 +2,7 @@
 #include <prometheus/registry.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -147,6 +148,18 @@ FileDescriptor ConnectTo(int port) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   EXPECT_EQ(connect(descriptor.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   return descriptor;
+}
+
+// Left alone, the thread that accepts looks every 2 s whether it is to end.
+TEST(MetricsExposer, EndsWithoutWaitingForAConnection) {
+  const PrometheusObserver observer({"dp"}, {"CreatePlan"});
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 20; ++i) {
+    for (const char* const address : {"127.0.0.1:0", "0.0.0.0:0"}) {
+      EXPECT_OK(MetricsExposer::Start(address, {observer.registry()}));
+    }
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
 TEST(MetricsExposer, AnswersBesideRequestsThatNeverEnd) {

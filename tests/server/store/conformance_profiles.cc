@@ -168,6 +168,28 @@ TEST_P(StoreConformance, ASnapshotHoldsTheLiveProfilesNewestFirst) {
   EXPECT_EQ(set.revision, 4);
 }
 
+// The filter sees the profiles without a coverage, newest first and each once.
+TEST_P(StoreConformance, ASnapshotLeavesOutProfilesThatAreNotWanted) {
+  std::vector<ProfileRecord> profiles;
+  for (int i = 0; i < 6; ++i) {
+    ProfileRecord& profile = profiles.emplace_back(SampleProfile("c", "n", absl::StrCat(i)));
+    profile.bytes = absl::StrCat("bytes of ", i);
+    if (i == 2) profile.coverage = "covered";
+    ASSERT_OK(store().PutProfile(profile));
+  }
+  std::vector<std::string> seen;
+  ASSERT_OK_AND_ASSIGN(const ProfileSet set,
+                       store().SnapshotProfiles("c", [&seen](absl::string_view bytes) {
+                         seen.emplace_back(bytes);
+                         return seen.size() % 2 == 1;
+                       }));
+  EXPECT_THAT(seen, testing::ElementsAre("bytes of 5", "bytes of 4", "bytes of 3", "bytes of 1",
+                                         "bytes of 0"));
+  EXPECT_THAT(set.profiles,
+              testing::ElementsAre(profiles[5], profiles[3], profiles[2], profiles[0]));
+  EXPECT_EQ(set.revision, 6);
+}
+
 TEST_P(StoreConformance, TheNewestProfilesOfThoseThatAreAlikeStay) {
   // Nodes, device kinds and kinds in an order without a pattern, each with profiles of its own.
   constexpr int kKeepCount = 3;
