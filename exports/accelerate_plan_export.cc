@@ -86,10 +86,16 @@ absl::Status CheckAccelerateLimits(const UniformPlan& plan, const ModelSpec& mod
         absl::StrCat("is ", context, ", and the sequence of ", tokens, " tokens of layer ", layer,
                      " is not divided by twice that"));
   }
-  if (strategy.sharding_degree != 0) {
+  // A group that shards has all context-parallel ranks of its samples, and several replicas.
+  if (strategy.sharding_degree != 0 &&
+      (strategy.sharding_degree % strategy.context_parallel_degree != 0 ||
+       strategy.sharding_degree == strategy.context_parallel_degree)) {
     return RefuseAccelerate("sharding_degree",
-                            "shares states in groups of ranks from layer 0 on; the file has one "
-                            "group of all");
+                            absl::StrCat("is ", strategy.sharding_degree,
+                                         " from layer 0 on, and must be a multiple of "
+                                         "the ",
+                                         strategy.context_parallel_degree,
+                                         " ranks that share a sequence, above their number"));
   }
   if (strategy.expert_tensor_parallel_degree != 0) {
     return RefuseAccelerate("expert_tensor_parallel_degree",
@@ -132,8 +138,9 @@ std::string AccelerateEnvironment(const UniformPlan& plan, const ModelSpec& mode
     add("PARPLAN_RECOMPUTE", recomputes ? "full" : "none");
   }
   add("ACCELERATE_USE_PARALLELISM_CONFIG", "true");
-  add("PARALLELISM_CONFIG_DP_REPLICATE_SIZE", has_fsdp ? 1 : strategy.data_parallel_degree);
-  add("PARALLELISM_CONFIG_DP_SHARD_SIZE", has_fsdp ? strategy.data_parallel_degree : 1);
+  const int replicas = has_fsdp ? strategy.shard_group_count() : strategy.data_parallel_degree;
+  add("PARALLELISM_CONFIG_DP_REPLICATE_SIZE", replicas);
+  add("PARALLELISM_CONFIG_DP_SHARD_SIZE", strategy.data_parallel_degree / replicas);
   add("PARALLELISM_CONFIG_TP_SIZE", strategy.tensor_parallel_degree);
   add("PARALLELISM_CONFIG_CP_SIZE", strategy.context_parallel_degree);
   if (strategy.context_parallel_degree > 1) {

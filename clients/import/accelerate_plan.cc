@@ -1,16 +1,13 @@
 #include "clients/import/accelerate_plan.h"
 
-#include <algorithm>
-#include <iterator>
 #include <string>
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "clients/import/accelerate_deepspeed.h"
 #include "clients/import/accelerate_settings.h"
 #include "clients/import/script_plan.h"
 #include "clients/import/unread_names.h"
@@ -22,60 +19,6 @@ namespace parplan {
 namespace {
 
 constexpr char kLibrary[] = "Accelerate";
-
-// Settings that change neither the shape of the model nor how it is divided over ranks, as the file
-// has them. Those that end in a star are beginnings of names.
-constexpr const char* kIgnoredSettings[] = {
-    "ACCELERATE_CPU_AFFINITY",
-    "ACCELERATE_DEBUG_MODE",
-    "ACCELERATE_DYNAMO_*",
-    "FSDP_BACKWARD_PREFETCH",
-    "FSDP_CPU_RAM_EFFICIENT_LOADING",
-    "FSDP_FORWARD_PREFETCH",
-    "FSDP_IGNORED_MODULES",
-    "FSDP_MIN_NUM_PARAMS",
-    "FSDP_SHARDING_STRATEGY",
-    "FSDP_STATE_DICT_TYPE",
-    "FSDP_SYNC_MODULE_STATES",
-    "FSDP_TRANSFORMER_CLS_TO_WRAP",
-    "FSDP_USE_ORIG_PARAMS",
-    "PARALLELISM_CONFIG_CP_*",
-    "PARALLELISM_CONFIG_SP_*",
-    "compute_environment",
-    "debug",
-    "downcast_bf16",
-    "dynamo_config*",
-    "enable_cpu_affinity",
-    "fsdp_config.fsdp_backward_prefetch*",
-    "fsdp_config.fsdp_cpu_ram_efficient_loading",
-    "fsdp_config.fsdp_forward_prefetch",
-    "fsdp_config.fsdp_min_num_params",
-    "fsdp_config.fsdp_sharding_strategy",
-    "fsdp_config.fsdp_state_dict_type",
-    "fsdp_config.fsdp_sync_module_states",
-    "fsdp_config.fsdp_transformer_layer_cls_to_wrap",
-    "fsdp_config.fsdp_use_orig_params",
-    "gpu_ids",
-    "machine_rank",
-    "main_process_ip",
-    "main_process_port",
-    "main_training_function",
-    "num_machines",
-    "parallelism_config.parallelism_config_cp_*",
-    "parallelism_config.parallelism_config_sp_*",
-    "rdzv_backend",
-    "same_network",
-    "tpu_env",
-    "tpu_use_cluster",
-    "tpu_use_sudo",
-};
-
-bool IsIgnored(const std::string& name) {
-  return std::any_of(
-      std::begin(kIgnoredSettings), std::end(kIgnoredSettings), [&name](absl::string_view known) {
-        return absl::ConsumeSuffix(&known, "*") ? absl::StartsWith(name, known) : name == known;
-      });
-}
 
 class AccelerateReader {
  public:
@@ -103,11 +46,12 @@ class AccelerateReader {
  private:
   // Decides whether FSDP is on, and in which version.
   void ReadProgram() {
-    for (const char* const other : {"ACCELERATE_USE_DEEPSPEED", "ACCELERATE_USE_MEGATRON_LM"}) {
-      if (settings_.Flag(other, false)) {
-        settings_.Fail(other, "hands training over; import the files of that program");
-      }
+    if (settings_.Flag("ACCELERATE_USE_MEGATRON_LM", false)) {
+      settings_.Fail("ACCELERATE_USE_MEGATRON_LM",
+                     "hands training over; import the files of that program");
     }
+    // Read by accelerate_deepspeed.h if it is true.
+    settings_.Flag("ACCELERATE_USE_DEEPSPEED", false);
     for (const char* const name : {"ACCELERATE_USE_CPU", "use_cpu"}) {
       if (settings_.Flag(name, false)) settings_.Fail(name, "trains on processors");
     }
@@ -116,9 +60,10 @@ class AccelerateReader {
     if (type == "FSDP") {
       has_fsdp_ = true;
     } else if (!type.empty() && type != "MULTI_GPU" && type != "NO") {
-      settings_.Fail("distributed_type", absl::StrCat("is ", type,
-                                                      ", and must be FSDP, MULTI_GPU or NO; "
-                                                      "import the files of other programs"));
+      settings_.Fail("distributed_type",
+                     absl::StrCat("is ", type,
+                                  ", and must be FSDP, DEEPSPEED, MULTI_GPU or NO; "
+                                  "import the files of other programs"));
     }
     const bool has_section = settings_.Has("section fsdp_config");
     (void)settings_.Text("section fsdp_config");
@@ -185,30 +130,35 @@ class AccelerateReader {
                             absl::StrCat("times the other sizes (", replicas, ", ", tensor, ", ",
                                          context, ") is not ", facts_.device_count, " devices"));
     }
-    if (replicas > 1 && (shards > 1 || tensor > 1 || context > 1)) {
+    if (replicas > 1 && shards == 1 && (tensor > 1 || context > 1)) {
       return settings_.Fail("PARALLELISM_CONFIG_DP_REPLICATE_SIZE",
-                            shards > 1 ? "shards over some replicas, and plans shard over all"
-                                       : "must be 1 beside tensor or context parallelism");
+                            "must be 1 beside tensor or context parallelism that shards nothing");
     }
     if (shards > 1 && !has_fsdp_) {
       return settings_.Fail("PARALLELISM_CONFIG_DP_SHARD_SIZE", "needs FSDP");
     }
-    if (has_fsdp_ && version_ == 1 && (tensor > 1 || context > 1)) {
-      return settings_.Fail("FSDP_VERSION", "must be 2 beside tensor or context parallelism");
+    if (has_fsdp_ && version_ == 1 && (tensor > 1 || context > 1 || replicas > 1)) {
+      return settings_.Fail("FSDP_VERSION",
+                            "must be 2 beside replicas of shards and tensor or context "
+                            "parallelism");
     }
-    if (has_fsdp_ && replicas > 1) {
+    if (has_fsdp_ && replicas > 1 && shards == 1) {
       return settings_.Fail("PARALLELISM_CONFIG_DP_REPLICATE_SIZE",
                             "leaves FSDP no ranks to shard over");
     }
     strategy.data_parallel_degree = replicas * shards;
+    // Context-parallel ranks are within a group that shards (`dp_shard_cp`).
+    if (replicas > 1 && shards > 1) strategy.sharding_degree = shards * context;
     if (context == 1) return;
     if (settings_.Text("PARALLELISM_CONFIG_CP_BACKEND").value_or("torch") != "torch") {
       settings_.Fail("PARALLELISM_CONFIG_CP_BACKEND", "must be torch");
     }
     if (settings_.Text("PARALLELISM_CONFIG_CP_COMM_STRATEGY").value_or("allgather") != "alltoall") {
-      settings_.Fail("PARALLELISM_CONFIG_CP_COMM_STRATEGY",
-                     "must be alltoall: in plans keys and values travel from rank to rank, and "
-                     "`allgather`, the default, brings all of them at once");
+      settings_.Fail(
+          "PARALLELISM_CONFIG_CP_COMM_STRATEGY",
+          "must be alltoall: with `allgather`, the default, ranks gather keys and values "
+          "and send their gradients from rank to rank, and a plan has one kind for "
+          "both");
     }
   }
 
@@ -244,8 +194,9 @@ class AccelerateReader {
       level = ShardingLevel::kNone;
     } else {
       settings_.Fail(name, absl::StrCat("is ", strategy,
-                                        ", and must be FULL_SHARD, SHARD_GRAD_OP or NO_SHARD: "
-                                        "plans shard over all replicas"));
+                                        ", and must be FULL_SHARD, SHARD_GRAD_OP or NO_SHARD; "
+                                        "groups that shard are those of version 2, with "
+                                        "PARALLELISM_CONFIG_DP_REPLICATE_SIZE"));
     }
     notes_.push_back("Version 1 of FSDP is predicted as version 2.");
   }
@@ -330,7 +281,7 @@ class AccelerateReader {
     std::vector<std::string> ignored;
     std::vector<std::string> unknown;
     for (const std::string& name : settings_.Unread()) {
-      (IsIgnored(name) ? ignored : unknown).push_back(name);
+      (IsIgnoredAccelerateSetting(name) ? ignored : unknown).push_back(name);
     }
     return SettleUnread(file_.name, "settings", unknown, ignored, &notes_);
   }
@@ -361,6 +312,13 @@ absl::StatusOr<AcceleratePlanImport> ImportAcceleratePlan(const NamedText& file,
     }
   }
   PARPLAN_ASSIGN_OR_RETURN(AccelerateSettings settings, AccelerateSettings::Read(file));
+  if (UsesDeepSpeed(settings)) {
+    return ImportAccelerateDeepSpeed(file, std::move(settings), model, options);
+  }
+  if (options.deepspeed_config.has_value()) {
+    return ImportError(Reason::kSpecInvalid, file.name, "distributed_type",
+                       "is not DEEPSPEED, and a configuration of DeepSpeed is given");
+  }
   return AccelerateReader(file, std::move(settings), model, options).Read();
 }
 

@@ -29,11 +29,15 @@ struct AcceleratePlanOptions {
   // Whether all decoder layers are recomputed. Absent: as FSDP_ACTIVATION_CHECKPOINTING or
   // PARPLAN_RECOMPUTE of the file says, or not.
   std::optional<bool> recompute;
+  // The configuration of DeepSpeed that the settings name by its path. Needed exactly then.
+  std::optional<NamedText> deepspeed_config;
 };
 
 // The plan that was read, and what the reader assumed.
 struct AcceleratePlanImport {
   Plan plan;
+  // DeepSpeed trains; else PyTorch does.
+  bool is_of_deepspeed = false;
   // Assumptions, one sentence per entry.
   std::vector<std::string> notes;
 };
@@ -43,17 +47,18 @@ struct AcceleratePlanImport {
 // exported plan again; or lines `key: value` of a configuration, which the launcher turns into such
 // variables. Without sizes of parallelism all devices are data-parallel: sharded with FSDP, else
 // replicas. Without a precision the settings mean fp32. Settings that change neither shape nor
-// parallelism are ignored and noted. Every plan that is read can be exported again.
+// parallelism are ignored and noted. Every plan that is read can be exported again: those of
+// `distributed_type: DEEPSPEED` (accelerate_deepspeed.h) to DeepSpeed.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) for a model that RequireDecoderModel
 // (exports/uniform_plan.h) refuses; with the file for a number of devices that is missing, an
 // option below 0 or above kMaxImportCount, settings that are unknown (all in one message), and what
 // Accelerate cannot run, with the reason of `ExportAcceleratePlan`; and with file and variable, or
 // line, for the errors of AccelerateSettings (accelerate_settings.h); for training on processors or
-// by another program (DeepSpeed, Megatron-LM); for another precision than `model` has; for
+// by Megatron-LM; for another precision than `model` has; for
 // contradictions (sizes whose product is not the devices, ...); and for what plans do not describe
-// (sharding over some replicas, parameters or checkpoints outside the devices, the whole model as
-// one unit, keys and values gathered at once). Of several faults one is returned; settings that are
+// (parameters or checkpoints outside the devices, the whole model as one unit, keys and values
+// gathered while their gradients go round). Of several faults one is returned; settings that are
 // unknown come after those of the settings that are known.
 absl::StatusOr<AcceleratePlanImport> ImportAcceleratePlan(const NamedText& file,
                                                           const ModelSpec& model,

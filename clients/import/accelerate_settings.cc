@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -17,6 +18,60 @@
 
 namespace parplan {
 namespace {
+
+// Settings that change neither the shape of the model nor how it is divided over ranks, as the file
+// has them. Those that end in a star are beginnings of names.
+constexpr const char* kIgnoredSettings[] = {
+    "ACCELERATE_CPU_AFFINITY",
+    "ACCELERATE_DEBUG_MODE",
+    "ACCELERATE_DYNAMO_*",
+    "ACCELERATE_DEEPSPEED_ZERO3_*",
+    "ACCELERATE_GRADIENT_CLIPPING",
+    "FSDP_BACKWARD_PREFETCH",
+    "FSDP_CPU_RAM_EFFICIENT_LOADING",
+    "FSDP_FORWARD_PREFETCH",
+    "FSDP_IGNORED_MODULES",
+    "FSDP_MIN_NUM_PARAMS",
+    "FSDP_SHARDING_STRATEGY",
+    "FSDP_STATE_DICT_TYPE",
+    "FSDP_SYNC_MODULE_STATES",
+    "FSDP_TRANSFORMER_CLS_TO_WRAP",
+    "FSDP_USE_ORIG_PARAMS",
+    "PARALLELISM_CONFIG_CP_*",
+    "PARALLELISM_CONFIG_SP_*",
+    "compute_environment",
+    "debug",
+    "deepspeed_config.deepspeed_hostfile",
+    "deepspeed_config.deepspeed_multinode_launcher",
+    "deepspeed_config.gradient_clipping",
+    "deepspeed_config.zero3_init_flag",
+    "deepspeed_config.zero3_save_16bit_model",
+    "downcast_bf16",
+    "dynamo_config*",
+    "enable_cpu_affinity",
+    "fsdp_config.fsdp_backward_prefetch*",
+    "fsdp_config.fsdp_cpu_ram_efficient_loading",
+    "fsdp_config.fsdp_forward_prefetch",
+    "fsdp_config.fsdp_min_num_params",
+    "fsdp_config.fsdp_sharding_strategy",
+    "fsdp_config.fsdp_state_dict_type",
+    "fsdp_config.fsdp_sync_module_states",
+    "fsdp_config.fsdp_transformer_layer_cls_to_wrap",
+    "fsdp_config.fsdp_use_orig_params",
+    "gpu_ids",
+    "machine_rank",
+    "main_process_ip",
+    "main_process_port",
+    "main_training_function",
+    "num_machines",
+    "parallelism_config.parallelism_config_cp_*",
+    "parallelism_config.parallelism_config_sp_*",
+    "rdzv_backend",
+    "same_network",
+    "tpu_env",
+    "tpu_use_cluster",
+    "tpu_use_sudo",
+};
 
 bool IsVariableLetter(char letter) { return absl::ascii_isalnum(letter) || letter == '_'; }
 
@@ -67,6 +122,13 @@ std::string VariableOf(absl::string_view section, absl::string_view key) {
   if (section == "fsdp_config" && key == "fsdp_transformer_layer_cls_to_wrap") {
     return "FSDP_TRANSFORMER_CLS_TO_WRAP";
   }
+  if (section == "deepspeed_config") {
+    if (key == "gradient_accumulation_steps") return "ACCELERATE_GRADIENT_ACCUMULATION_STEPS";
+    if (key == "deepspeed_config_file") return "ACCELERATE_DEEPSPEED_CONFIG_FILE";
+    if (key == "zero_stage" || key == "offload_optimizer_device" || key == "offload_param_device") {
+      return absl::StrCat("ACCELERATE_DEEPSPEED_", absl::AsciiStrToUpper(key));
+    }
+  }
   if (section == "fsdp_config" || section == "parallelism_config") {
     return absl::AsciiStrToUpper(key);
   }
@@ -77,6 +139,13 @@ std::string VariableOf(absl::string_view section, absl::string_view key) {
 }
 
 }  // namespace
+
+bool IsIgnoredAccelerateSetting(const std::string& name) {
+  return std::any_of(
+      std::begin(kIgnoredSettings), std::end(kIgnoredSettings), [&name](absl::string_view known) {
+        return absl::ConsumeSuffix(&known, "*") ? absl::StartsWith(name, known) : name == known;
+      });
+}
 
 absl::Status AccelerateSettings::Add(std::string variable, const std::string& shown,
                                      std::string value) {

@@ -24,6 +24,7 @@ class AccelerateSettings {
   // comments behind `#`; or YAML (yaml_text.h), whose keys become the variables that `accelerate
   // launch` sets: those of `fsdp_config` and `parallelism_config` in capital letters
   // (`FSDP_VERSION`; `fsdp_transformer_layer_cls_to_wrap` becomes `FSDP_TRANSFORMER_CLS_TO_WRAP`),
+  // the stage, offloads and file of `deepspeed_config` with `ACCELERATE_DEEPSPEED_` before them,
   // `mixed_precision` and `gradient_accumulation_steps` with `ACCELERATE_` before
   // them. Other keys keep their names, with dots between those of sections. A section with keys is
   // also the setting `section NAME`, without a value. A key with the value `{}` is left out.
@@ -69,6 +70,10 @@ class AccelerateSettings {
   std::map<std::string, Setting> values_;
   absl::Status status_;
 };
+
+// Returns whether a setting, by its name in the file, changes neither the shape of the model nor
+// how it is divided over ranks.
+bool IsIgnoredAccelerateSetting(const std::string& name);
 
 }  // namespace parplan
 

@@ -23,7 +23,9 @@ absl::Status ArgumentFault(absl::string_view file_name, absl::string_view name,
 
 // Returns what to add to the fault of a value which holds a variable that the file leaves open.
 std::string IfNotSet(absl::string_view value) {
-  return absl::StrContains(value, '$') ? ", which the file does not set" : "";
+  return absl::StrContains(value, '$')
+             ? ", which the file does not set; write the value in its place"
+             : "";
 }
 
 // Splits a text into words as a shell does; nothing if a quotation is open at its end.

@@ -36,6 +36,10 @@ void ReadLatentAttention(const FamilyTraits& traits, ConfigFields& fields, Trans
   LatentAttention latent;
   latent.key_value_rank = key_value_rank;
   latent.query_rank = fields.Count({"q_lora_rank"}, 0);
+  if (traits.defaults.query_rank > 0 && fields.IsAbsent({"q_lora_rank"})) {
+    latent.query_rank = traits.defaults.query_rank;
+    notes->push_back(DefaultNote("q_lora_rank", latent.query_rank, traits.model_type));
+  }
   latent.rotary_head_size = fields.Size({"qk_rope_head_dim"});
   latent.value_head_size = fields.Optional({"v_head_dim"}, 0);
   if (latent.value_head_size == 0 && traits.value_heads_share_width) {
@@ -61,8 +65,10 @@ void ReadLatentAttention(const FamilyTraits& traits, ConfigFields& fields, Trans
 // Returns the size of a head; 0 if no field and no family says it. Names of Megatron and DeBERTa
 // that stand alone must say the width over the number of heads: another size is of another
 // structure, such as the experts of JetMoE's attention. ChatGLM has all names of Megatron.
-int ReadHeadSize(const FamilyTraits& traits, ConfigFields& fields, const TransformerRunFacts& run) {
-  const int size = fields.Optional(kHeadSizes, traits.head_size);
+int ReadHeadSize(const FamilyTraits& traits, ConfigFields& fields, const TransformerRunFacts& run,
+                 std::vector<std::string>* notes) {
+  const int of_class = traits.head_size > 0 ? traits.head_size : traits.defaults.head_size;
+  const int size = fields.Optional(kHeadSizes, of_class);
   const bool stands_alone = !fields.Has("head_dim") && !fields.Has("attention_head_dim") &&
                             !fields.Has("ffn_hidden_size") && traits.model_type != "jetmoe";
   const int derived = run.hidden_size / run.attention_head_count;
@@ -71,6 +77,11 @@ int ReadHeadSize(const FamilyTraits& traits, ConfigFields& fields, const Transfo
       fields.Fail(key, absl::StrCat("must be the width over the number of heads, ", derived,
                                     ", unless head_dim says the same"));
     }
+  }
+  // Sizes of latent attention take the place of this one.
+  const bool is_latent = fields.Has("kv_lora_rank") || HasCompressedAttention(traits);
+  if (size > 0 && size != derived && !is_latent && !fields.Has(fields.Given(kHeadSizes))) {
+    notes->push_back(DefaultNote("head_dim", size, traits.model_type));
   }
   return size;
 }
@@ -90,6 +101,28 @@ int ReadNestedGroups(ConfigFields& fields, int groups, std::vector<std::string>*
   inner.RefuseWhatIsUnknown(notes);
   fields.Take(inner);
   return groups;
+}
+
+// Returns the key-value heads of a file that gives none, with a note; 0, without one, for families
+// that have no such number and for structures that say it otherwise.
+int DefaultGroups(const FamilyTraits& traits, const ConfigFields& fields,
+                  const TransformerRunFacts& run, std::vector<std::string>* notes) {
+  const int of_class = traits.defaults.key_value_head_count;
+  const bool says_otherwise = fields.Has("kv_lora_rank") || HasCompressedAttention(traits) ||
+                              fields.Has("num_key_value_heads_per_layer") ||
+                              fields.Has("block_configs");
+  if (of_class == 0 || says_otherwise) return 0;
+  if (of_class != kAsManyAsHeads && fields.IsAbsent({"num_key_value_heads"})) {
+    notes->push_back(DefaultNote("num_key_value_heads", of_class, traits.model_type));
+    return of_class;
+  }
+  const bool is_known = !traits.defaults.model_type.empty();
+  notes->push_back(absl::StrCat(
+      "num_key_value_heads is ", fields.IsAbsent({"num_key_value_heads"}) ? "absent" : "null",
+      "; taken as num_attention_heads, ", run.attention_head_count,
+      is_known ? absl::StrCat(", the default of ", traits.model_type)
+               : absl::StrCat(", since the default of `", traits.model_type, "` is not known")));
+  return 0;
 }
 
 // Returns the heads of JetMoE, which has as many for each expert of a token as there are key-value
@@ -126,8 +159,8 @@ void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunF
                                   " is the default of ", traits.model_type,
                                   "; the config gives none"));
   }
-  run.head_size = ReadHeadSize(traits, fields, run);
-  int groups = fields.Optional(kGroupCounts, traits.key_value_head_count);
+  run.head_size = ReadHeadSize(traits, fields, run, notes);
+  int groups = fields.Optional(kGroupCounts, 0);
   // Megatron's name, for which 0 stands for none.
   if (const int query_groups = fields.Count({"num_query_groups"}, 0); query_groups > 0) {
     const char* const other = fields.Given(kGroupCounts);
@@ -137,9 +170,14 @@ void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunF
     groups = query_groups;
   }
   // Falcon's two architectures, and GPT-BigCode.
-  const bool is_falcon = traits.model_type == "falcon";
-  const bool is_grouped = fields.Flag({"new_decoder_architecture"}, false);
-  const bool is_multi_query = fields.Flag({"multi_query"}, is_falcon);
+  const bool is_falcon = IsFalcon(traits);
+  const bool is_grouped = fields.Flag({"new_decoder_architecture"}, IsLaterFalcon(traits));
+  const bool is_usually_multi_query = is_falcon || traits.model_type == "gpt_bigcode";
+  const bool is_multi_query = fields.Flag({"multi_query"}, is_usually_multi_query);
+  if (is_usually_multi_query && !is_grouped && fields.IsAbsent({"multi_query"})) {
+    notes->push_back(absl::StrCat("multi_query is absent; taken as true, the default of ",
+                                  traits.model_type, ": all heads share keys and values"));
+  }
   // ChatGLM's flag only says that `multi_query_group_num` counts.
   if (!fields.Flag({"multi_query_attention"}, true)) groups = 0;
   const int falcon_groups = are_listed ? 0 : fields.Optional(kGroupCountsOfFalcon, 0);
@@ -152,6 +190,9 @@ void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunF
   const int outer_groups = groups;
   groups = ReadNestedGroups(fields, groups, notes);
   if (groups != outer_groups) groups_field = "attn_config.kv_n_heads";
+  int of_class = 0;
+  if (groups == 0 && !are_listed) of_class = DefaultGroups(traits, fields, run, notes);
+  if (of_class > 0) groups = of_class;
   run.key_value_head_count = groups;
   ReadLatentAttention(traits, fields, run, notes);
   groups = run.key_value_head_count;
@@ -164,8 +205,10 @@ void ReadHeads(const FamilyTraits& traits, ConfigFields& fields, TransformerRunF
                 absl::StrCat("times the number of heads must be at most ", kMaxImportCount));
   }
   if (groups > 0 && run.attention_head_count % groups != 0) {
-    fields.Fail(groups_field,
-                absl::StrCat("must divide the number of heads ", run.attention_head_count));
+    fields.Fail(
+        groups_field,
+        absl::StrCat(of_class > 0 ? absl::StrCat("is absent, and ", of_class, " by default; ") : "",
+                     "must divide the number of heads ", run.attention_head_count));
   }
 }
 

@@ -35,6 +35,11 @@ bool ConfigFields::Has(const char* key) const {
   return found != object_.end() && !found->is_null();
 }
 
+bool ConfigFields::IsAbsent(std::initializer_list<const char*> keys) const {
+  return std::none_of(keys.begin(), keys.end(),
+                      [this](const char* key) { return object_.contains(key); });
+}
+
 const char* ConfigFields::Given(std::initializer_list<const char*> keys) const {
   const auto* const found =
       std::find_if(keys.begin(), keys.end(), [this](const char* key) { return Has(key); });

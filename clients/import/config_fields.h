@@ -39,6 +39,10 @@ class ConfigFields {
   // read; the others do.
   bool Has(const char* key) const;
 
+  // Returns whether none of `keys` is in the object, not even as null, by which a file says that
+  // there is none.
+  bool IsAbsent(std::initializer_list<const char*> keys) const;
+
   // Returns the first of `keys` that is there, for errors about it; the first of all if none is.
   const char* Given(std::initializer_list<const char*> keys) const;
 

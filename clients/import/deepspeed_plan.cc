@@ -115,7 +115,7 @@ class DeepSpeedReader {
     }
     for (const char* const key : {"zero_hpz_partition_size", "mics_shard_size"}) {
       if (zero_.fields().Count({key}, 1) > 1) {
-        zero_.fields().Fail(key, "shards over some replicas, and plans shard over all");
+        zero_.fields().Fail(key, "shards over some replicas, which no plan for DeepSpeed says");
       }
     }
     for (DeepSpeedSection* const section : {&bf16_, &fp16_}) {

@@ -25,6 +25,15 @@ constexpr std::initializer_list<const char*> kCountsPerToken = {
     "num_experts_per_tok", "experts_per_token", "num_experts_per_token",
     "moe_top_k",           "moe_topk",          "moe_k",
     "top_k_experts"};
+constexpr std::initializer_list<const char*> kExpertCounts = {
+    "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"};
+constexpr std::initializer_list<const char*> kExpertSizes = {
+    "moe_intermediate_size", "expert_intermediate_size", "expert_ffn_hidden_size"};
+constexpr std::initializer_list<const char*> kSharedCounts = {
+    "n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"};
+constexpr std::initializer_list<const char*> kSharedSizes = {
+    "shared_expert_intermediate_size", "shared_intermediate_size",
+    "moe_shared_expert_intermediate_size", "share_expert_dim", "share_expert_dims"};
 
 // The places of the layers that a list of names says have experts, or none if there is no list.
 void ReadNamedLayers(ConfigFields& fields, int layer_count, Experts& experts) {
@@ -140,14 +149,30 @@ void AddIdentityExperts(ConfigFields& fields, int hidden_size, int dense_size, E
                                 " are taken to compute, their share of all"));
 }
 
+// Returns how many layers the class leaves without experts at the beginning of a file that says
+// nothing about its layers, with a note.
+int DefaultDenseLayers(const FamilyTraits& traits, const ConfigFields& fields, int layer_count,
+                       const Experts& experts, std::vector<std::string>* notes) {
+  const int of_class = std::min(traits.defaults.dense_layer_count, layer_count);
+  const bool says_layers =
+      !fields.IsAbsent({"first_k_dense_replace", "num_dense_layers", "mlp_layer_types",
+                        "is_moe_layer", "moe_layers", "moe_layers_enum", "mlp_only_layers"}) ||
+      fields.IsList("moe_layer_freq");
+  if (of_class == 0 || says_layers || experts.count == 0) return 0;
+  notes->push_back(DefaultNote("first_k_dense_replace", of_class, traits.model_type));
+  return of_class;
+}
+
 // Marks the layers with experts: all, but those that one of several rules takes out.
 void ReadExpertLayers(const FamilyTraits& traits, ConfigFields& fields, int layer_count,
-                      Experts& experts) {
+                      Experts& experts, std::vector<std::string>* notes) {
   experts.in_layer.assign(layer_count, true);
   // The defaults of Ling's classes.
   const bool is_ling = traits.model_type == "bailing_hybrid";
   const int dense_in_ling = HasFixedDecays(traits, fields) ? 1 : 2;
-  const int dense_otherwise = is_ling ? std::min(dense_in_ling, layer_count) : 0;
+  const int dense_otherwise = is_ling
+                                  ? std::min(dense_in_ling, layer_count)
+                                  : DefaultDenseLayers(traits, fields, layer_count, experts, notes);
   const int dense_first = fields.Count(kDenseLayerCounts, dense_otherwise);
   if (dense_first > layer_count) {
     fields.Fail(fields.Given(kDenseLayerCounts),
@@ -219,6 +244,34 @@ ExpertCounts ReadNestedCounts(ConfigFields& fields, std::vector<std::string>* no
   return counts;
 }
 
+// Takes the sizes of experts that the class of the family has where a file is silent, and says so.
+void TakeDefaultSizes(const FamilyTraits& traits, const ConfigFields& fields, int expert_count,
+                      int& size, int& shared_count, int& shared_size,
+                      std::vector<std::string>* notes) {
+  const ClassDefaults& of_class = traits.defaults;
+  if (expert_count == 0) {
+    const bool is_silent = fields.IsAbsent(kExpertCounts) &&
+                           fields.IsAbsent({"use_moe", "enable_moe_block", "ffn_config"});
+    if (of_class.expert_count > 0 && is_silent) {
+      notes->push_back(
+          absl::StrCat("num_experts is absent: no layer has experts, and the default "
+                       "of ",
+                       traits.model_type, " is ", of_class.expert_count));
+    }
+    return;
+  }
+  const auto take = [&](const char* field, int value, int& taken) {
+    if (value == 0) return;
+    taken = value;
+    notes->push_back(DefaultNote(field, value, traits.model_type));
+  };
+  const bool is_silent = fields.IsAbsent(kExpertSizes) && fields.IsAbsent({"ffn_config"});
+  if (is_silent) take("moe_intermediate_size", of_class.expert_size, size);
+  if (!fields.IsAbsent(kSharedCounts) || !fields.IsAbsent(kSharedSizes)) return;
+  take("n_shared_experts", of_class.shared_expert_count, shared_count);
+  take("shared_expert_intermediate_size", of_class.shared_expert_size, shared_size);
+}
+
 }  // namespace
 
 Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
@@ -226,8 +279,7 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
                     std::vector<std::string>* notes) {
   Experts experts;
   const ExpertCounts nested = ReadNestedCounts(fields, notes);
-  experts.count = fields.Count(
-      {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, nested.all);
+  experts.count = fields.Count(kExpertCounts, nested.all);
   // Gemma4TextConfig's switch is off where it is absent.
   const bool is_gemma4 = traits.model_type == "gemma4_text";
   // Doge's class has experts only with `is_moe`, which is refused (family_layers.h).
@@ -237,18 +289,14 @@ Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
   if (!has_experts) experts.count = 0;
   if (has_experts && experts.count == 0) fields.Fail("num_experts", "is required beside use_moe");
   const int per_token = fields.Count(kCountsPerToken, nested.per_token);
-  const int size = fields.Count(
-      {"moe_intermediate_size", "expert_intermediate_size", "expert_ffn_hidden_size"}, 0);
-  const int shared_count = fields.Count(
-      {"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"}, 0);
-  int shared_size =
-      fields.Count({"shared_expert_intermediate_size", "shared_intermediate_size",
-                    "moe_shared_expert_intermediate_size", "share_expert_dim", "share_expert_dims"},
-                   0);
+  int size = fields.Count(kExpertSizes, 0);
+  int shared_count = fields.Count(kSharedCounts, 0);
+  int shared_size = fields.Count(kSharedSizes, 0);
+  TakeDefaultSizes(traits, fields, experts.count, size, shared_count, shared_size, notes);
   experts.latent_size = fields.Count({"moe_latent_size"}, 0);
   // How a shared expert is weighed that there is not.
   if (shared_count == 0 && shared_size == 0) fields.MarkRead("shared_moe_mode");
-  ReadExpertLayers(traits, fields, run.layer_count, experts);
+  ReadExpertLayers(traits, fields, run.layer_count, experts, notes);
   // The first layer of these classes is dense unless a field says otherwise.
   const std::initializer_list<absl::string_view> kDenseFirst = {"mimo_v2_flash", "laguna", "hy_v4",
                                                                 "axk2"};

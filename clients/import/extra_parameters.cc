@@ -48,6 +48,7 @@ void ReadBiases(const FamilyTraits& traits, ConfigFields& fields, LayerExtras& e
   if (fields.Flag({"no_bias"}, true) == false) {
     extra.query_key_value_bias = true;
     extra.output_bias = true;
+    if (traits.model_type == "qwen") extra.feed_forward_bias = true;
   }
   extra.experts_have_biases = traits.model_type != "phimoe";
 }
@@ -59,12 +60,13 @@ void ReadNorms(const FamilyTraits& traits, ConfigFields& fields, LayerExtras& ex
   // `rowwise`) and in DeepSpeed's AutoTP (both are a `LinearAllreduce`).
   const bool is_parallel =
       fields.Flag({"parallel_attn", "use_parallel_residual", "use_parallel_block"},
-                  traits.is_parallel || traits.model_type == "falcon");
+                  traits.is_parallel || IsFalcon(traits));
   extra.norm_vectors = traits.norm_vector_count;
   extra.final_norm_vectors = traits.final_norm_vector_count;
   // Falcon's later architecture has a norm for each part, unless it says that it has one.
-  const int norms = fields.Optional({"num_ln_in_parallel_attn"},
-                                    fields.Flag({"new_decoder_architecture"}, false) ? 2 : 1);
+  const int norms =
+      fields.Optional({"num_ln_in_parallel_attn"},
+                      fields.Flag({"new_decoder_architecture"}, IsLaterFalcon(traits)) ? 2 : 1);
   if (is_parallel) {
     notes->push_back(
         "attention and feed-forward part are parallel: an exchange of tensor parallelism is priced "

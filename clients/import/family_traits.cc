@@ -73,6 +73,15 @@ constexpr FamilyTraits PlainParallel(FamilyTraits traits) {
   return traits;
 }
 
+constexpr FamilyTraits Falcon(absl::string_view model_type) {
+  return {.model_type = model_type,
+          .is_gated = false,
+          .is_tied = true,
+          .norm_vector_count = 4,
+          .final_norm_vector_count = 2,
+          .parallel_norm_vector_count = 2};
+}
+
 constexpr FamilyTraits Bloom() {
   FamilyTraits traits = Plain("bloom");
   traits.is_tied = true;
@@ -157,7 +166,6 @@ constexpr FamilyTraits kFamilies[] = {
      .norm_vector_count = 4,
      .query_key_norm = kHead,
      .attention_head_count = 8,
-     .key_value_head_count = 4,
      .head_size = 256,
      .vocabulary_size = 262208,
      .sequence_length = 131072,
@@ -200,7 +208,7 @@ constexpr FamilyTraits kFamilies[] = {
     {.model_type = "nemotron-nas"},
     {.model_type = "minicpm", .is_tied = true},
     {.model_type = "minicpm3", .is_tied = true, .value_heads_share_width = true},
-    {.model_type = "mistral", .key_value_head_count = 8},
+    {.model_type = "mistral"},
     {.model_type = "olmo", .norm_vector_count = 0, .final_norm_vector_count = 0},
     {.model_type = "olmo2", .query_key_norm = kAllHeads},
     {.model_type = "olmo3",
@@ -208,6 +216,8 @@ constexpr FamilyTraits kFamilies[] = {
      .windowed_layers = WindowedLayers::kAllButEveryFourth},
     {.model_type = "openelm", .is_tied = true},
     {.model_type = "phi3"},
+    // Queries, keys and values have biases whatever `no_bias` says.
+    {.model_type = "qwen", .has_query_key_value_bias = true},
     {.model_type = "qwen2", .has_query_key_value_bias = true, .uses_given_window = false},
     {.model_type = "qwen3", .query_key_norm = kHead, .head_size = 128, .uses_given_window = false},
     {.model_type = "smollm3", .is_tied = true, .uses_given_window = false},
@@ -276,7 +286,7 @@ constexpr FamilyTraits kFamilies[] = {
      .head_size = 128,
      .has_router_bias = true},
     {.model_type = "minimax_m2", .query_key_norm = kAllHeads, .named_query_key_norm = kAllHeads},
-    {.model_type = "mixtral", .key_value_head_count = 8},
+    {.model_type = "mixtral"},
     {.model_type = "olmoe", .query_key_norm = kAllHeads},
     {.model_type = "phimoe", .norm_vector_count = 4, .final_norm_vector_count = 2},
     {.model_type = "qwen2_moe",
@@ -315,12 +325,8 @@ constexpr FamilyTraits kFamilies[] = {
     WithTwoMorePositions(PlainWithTables("biogpt")),
     Bloom(),
     PlainParallel(PlainWithoutAttentionBias(Plain("codegen"))),
-    {.model_type = "falcon",
-     .is_gated = false,
-     .is_tied = true,
-     .norm_vector_count = 4,
-     .final_norm_vector_count = 2,
-     .parallel_norm_vector_count = 2},
+    Falcon("falcon"),
+    Falcon("RefinedWeb"),
     PlainWithTables("gpt-sw3"),
     PlainWithTables("gpt2"),
     PlainWithTables("gpt_bigcode"),
@@ -367,9 +373,7 @@ constexpr FamilyTraits kFamilies[] = {
 };
 
 constexpr std::pair<absl::string_view, absl::string_view> kLanguageFamilies[] = {
-    // Falcon's name in its own files before transformers had it. `RefinedWeb`, that of the 40B
-    // model,
-    // leaves unsaid that it has the later architecture.
+    // Falcon's name in its own files before transformers had it, but for the model of 40B.
     {"RefinedWebModel", "falcon"},
     {"gemma3", "gemma3_text"},
     {"gemma3n", "gemma3n_text"},

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "clients/import/class_defaults.h"
 
 namespace parplan {
 
@@ -61,9 +62,8 @@ struct FamilyTraits {
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   // The norms that there are if a field asks for some.
   QueryKeyNorm named_query_key_norm = QueryKeyNorm::kHead;
-  // The next five are taken if the configuration gives none; 0: there is no default.
+  // The next four are taken if the configuration gives none; 0: there is no default.
   int attention_head_count = 0;
-  int key_value_head_count = 0;
   int head_size = 0;
   int vocabulary_size = 0;
   int sequence_length = 0;
@@ -94,6 +94,9 @@ struct FamilyTraits {
   bool has_state_space_heads = false;
   // Width of the state of a state space if the configuration gives none.
   int state_space_state_size = 16;
+  // Further sizes that are taken if the configuration gives none. Set by the reader of a model's
+  // layers (model_config.cc) alone.
+  ClassDefaults defaults;
 };
 
 // Returns whether the family is one of Ling's with linear attention: 2.5 and 3, which have one
@@ -101,6 +104,15 @@ struct FamilyTraits {
 inline bool IsLing(const FamilyTraits& traits) {
   return traits.model_type == "bailing_hybrid" || traits.model_type == "bailing_moe_linear";
 }
+
+// Returns whether the family is Falcon under either of its names.
+inline bool IsFalcon(const FamilyTraits& traits) {
+  return traits.model_type == "falcon" || traits.model_type == "RefinedWeb";
+}
+
+// Returns whether it is the one of 40B, whose first files do not say that it has the later
+// architecture.
+inline bool IsLaterFalcon(const FamilyTraits& traits) { return traits.model_type == "RefinedWeb"; }
 
 // Returns the traits of `model_type`, which live as long as the process; null for a family without
 // an entry.

@@ -49,8 +49,8 @@ int ReadFeedForwardSize(const FamilyTraits& traits, ConfigFields& fields, int hi
   int size = fields.Optional({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size",
                               "hidden_dim", "block_ff_dim", "ff_intermediate_size"},
                              NestedFeedForwardSize(fields));
-  // RecurrentGemma's number counts both products into the part.
-  if (traits.model_type == "recurrent_gemma") {
+  // RecurrentGemma's and Qwen 1's numbers count both products into the part.
+  if (traits.model_type == "recurrent_gemma" || traits.model_type == "qwen") {
     if (size % 2 != 0) fields.Fail("intermediate_size", "must be even");
     size /= 2;
   }
@@ -73,6 +73,14 @@ int ReadFeedForwardSize(const FamilyTraits& traits, ConfigFields& fields, int hi
     notes->push_back(absl::StrCat("feed_forward_size ", derived,
                                   " follows Llama's rule; the config gives none"));
     return derived;
+  }
+  // The class of BLOOM has no field for it.
+  const bool is_silent =
+      fields.IsAbsent({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "hidden_dim",
+                       "expansion_ratio", "ffn_config"});
+  if (is_silent && !traits.model_type.empty() && traits.model_type != "bloom") {
+    notes->push_back(absl::StrCat("feed_forward_size ", FourTimes(hidden_size),
+                                  " is four times the width; the config gives none"));
   }
   if (traits.model_type != "mpt") return FourTimes(hidden_size);
   const int64_t wide = int64_t{fields.Optional({"expansion_ratio"}, 4)} * hidden_size;

@@ -83,8 +83,7 @@ ModelFacts ReadGemmaPair(absl::string_view family, ConfigFields& config,
   std::optional<ConfigFields> decoder_fields = PartOf("decoder", config);
   if (!encoder_fields.has_value() || !decoder_fields.has_value()) return {};
   FamilyTraits traits = *FindFamilyTraits(is_second ? "gemma3_text" : "gemma2");
-  // Both parts name these sizes.
-  traits.key_value_head_count = 0;
+  // Both parts name this size.
   traits.vocabulary_size = 0;
   const ModelFacts decoder = ReadPart(traits, *decoder_fields, notes);
   traits.is_encoder = true;

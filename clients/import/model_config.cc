@@ -149,6 +149,12 @@ absl::StatusOr<ModelFacts> ReadLayers(const std::string& family, bool galvatron,
                                   traits.is_encoder ? "encoder layers" : "decoder layers",
                                   "; compare the number of parameters with the published one"));
   }
+  if (!galvatron) {
+    traits.defaults = DefaultsOfClass(family);
+    if (known == nullptr && traits.is_gated && traits.defaults.model_type.empty()) {
+      traits.defaults.key_value_head_count = kAsManyAsHeads;
+    }
+  }
   return ReadWords(traits, galvatron, opaque, config, notes, tied);
 }
 

@@ -31,6 +31,30 @@ bool SetsInArithmetic(absl::string_view text) {
   return absl::StrContains(text, "<<=") || absl::StrContains(text, ">>=");
 }
 
+// Returns `line N` of the first line of a script that has `word`; empty if none has it.
+std::string LineWith(absl::string_view text, absl::string_view word) {
+  const size_t place = text.find(word);
+  if (place == absl::string_view::npos) return "";
+  const absl::string_view before = text.substr(0, place);
+  return absl::StrCat("line ", 1 + std::count(before.begin(), before.end(), '\n'));
+}
+
+// Returns how to say that a variable holds nothing, for the end of an error; empty if `word` is no
+// plain variable.
+std::string HowToEmpty(absl::string_view word, bool is_array) {
+  absl::ConsumePrefix(&word, "$");
+  absl::ConsumePrefix(&word, "{");
+  const absl::string_view name =
+      word.substr(0, std::find_if_not(word.begin(), word.end(), [](char c) {
+                       return absl::ascii_isalnum(c) || c == '_';
+                     }) - word.begin());
+  const absl::string_view rest = word.substr(name.size());
+  const bool is_plain = rest.empty() || rest == "}" || rest == "[@]}" || rest == "[*]}";
+  if (name.empty() || absl::ascii_isdigit(name[0]) || !is_plain) return "";
+  return absl::StrCat(", or a line `", name, is_array ? "=()" : "=\"\"",
+                      "` before it if the run has none");
+}
+
 }  // namespace
 
 std::optional<std::string> PlainText(const ShellWord& word) {
@@ -187,9 +211,10 @@ absl::Status CheckVariables(const NamedText& file, LaunchCommand* command) {
                                    absl::StrContains(file.text, "${1") ||
                                    absl::StrContains(file.text, "in \"$@\"");
         return ImportError(
-            Reason::kSpecInvalid, file.name, "",
+            Reason::kSpecInvalid, file.name, LineWith(file.text, word),
             absl::StrCat("does not set `", word,
                          "` as text, and it may hold arguments; write them in its place",
+                         HowToEmpty(word, is_array),
                          has_positions ? ", or give the script its own arguments by a line "
                                          "`set -- ARGUMENTS` at its beginning"
                                        : ""));

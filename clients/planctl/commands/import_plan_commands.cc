@@ -31,6 +31,8 @@ struct ImportedPlanFlags {
   int accumulation_step_count = 0;
   // Empty if the file decides.
   std::string recompute;
+  // The file of DeepSpeed that settings of Accelerate name; empty if they name none.
+  std::string deepspeed_path;
   // The table of passes; empty for plans of one stage.
   std::string passes_path;
 
@@ -84,13 +86,17 @@ absl::Status RunDeepSpeed(const Session& session, const ImportedPlanFlags& flags
 absl::Status RunAccelerate(const Session& session, const ImportedPlanFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(const NamedText file, ReadNamed(flags.file));
   PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelOf(flags));
-  const AcceleratePlanOptions options{.device_count = flags.device_count,
-                                      .micro_batch_size = flags.micro_batch_size,
-                                      .accumulation_step_count = flags.accumulation_step_count,
-                                      .recompute = flags.recomputes()};
+  AcceleratePlanOptions options{.device_count = flags.device_count,
+                                .micro_batch_size = flags.micro_batch_size,
+                                .accumulation_step_count = flags.accumulation_step_count,
+                                .recompute = flags.recomputes()};
+  if (!flags.deepspeed_path.empty()) {
+    PARPLAN_ASSIGN_OR_RETURN(options.deepspeed_config, ReadNamed(flags.deepspeed_path));
+  }
   PARPLAN_ASSIGN_OR_RETURN(const AcceleratePlanImport made,
                            ImportAcceleratePlan(file, model, options));
-  return WritePlan(session, flags, made.plan, model, Target::kAccelerate, made.notes);
+  return WritePlan(session, flags, made.plan, model,
+                   made.is_of_deepspeed ? Target::kDeepSpeed : Target::kAccelerate, made.notes);
 }
 
 absl::Status RunTorch(const Session& session, const ImportedPlanFlags& flags) {
@@ -169,6 +175,8 @@ void AddImportPlanCommands(Command import, const Session& session, Action& actio
       .AddOption("--accumulation-steps", accelerate->accumulation_step_count,
                  "Batches of a step [what the file says, or 1]")
       .Check(shell::Positive());
+  command.AddOption("--deepspeed-config", accelerate->deepspeed_path,
+                    "The ds_config.json that deepspeed_config_file of the settings names");
   command.OnChosen([&session, &action, accelerate] {
     action = [&session, accelerate] { return RunAccelerate(session, *accelerate); };
   });

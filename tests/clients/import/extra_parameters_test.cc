@@ -29,11 +29,11 @@ TEST(ReadLayerExtras, NormsOfQueriesAndKeysAreAsAFieldSays) {
       {R"({"model_type": "llama4_text", "head_dim": 16})", R"({"use_qk_norm": true})", 0},
       {R"({"model_type": "apertus"})", R"({"qk_norm": false})", -3 * 2 * 16},
       {R"({"model_type": "qwen3", "head_dim": 16})", R"({"use_qk_norm": true})", 0},
-      {R"({"model_type": "minimax_m2"})", R"({"use_qk_norm": true,
+      {R"({"model_type": "minimax_m2", "head_dim": 16})", R"({"use_qk_norm": true,
                                               "qk_norm_type": "per_layer"})",
        0},
       // The type says how wide they are, where there are some.
-      {R"({"model_type": "minimax_m2"})", R"({"qk_norm_type": "per_head"})",
+      {R"({"model_type": "minimax_m2", "head_dim": 16})", R"({"qk_norm_type": "per_head"})",
        3 * (2 * 16 - (64 + 32))},
       {R"({"model_type": "qwen3", "head_dim": 16})", R"({"qk_norm_type": "per_layer"})",
        3 * (64 + 32 - 2 * 16)},
@@ -135,7 +135,7 @@ TEST(ReadIndexer, CountsItsMatricesAndSaysThatItIsNotPriced) {
             3 * (24 * 4 * 8 + 64 * 8 + 2 * 8 + 64 * 4));
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(indexed));
   EXPECT_THAT(import.notes, Contains(HasSubstr("index_topk 16")));
-  for (const char* change : {R"({"q_lora_rank": null})", R"({"indexer_types": ["shared"]})",
+  for (const char* change : {R"({"q_lora_rank": 0})", R"({"indexer_types": ["shared"]})",
                              R"({"index_topk": null})", R"({"index_head_dim": 0})"}) {
     EXPECT_THAT(ImportConfigText(With(indexed.c_str(), change)).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("config.json: index")))

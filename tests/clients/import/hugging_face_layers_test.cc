@@ -119,7 +119,7 @@ TEST(ImportHuggingFace, ReadsLatentAttention) {
   const int64_t rest = 3 * 64 * 96 + 2 * mixture + 2 * 100 * 64 + 64;
   EXPECT_EQ(ParametersOf(kLatent), 3 * attention + rest);
   // Queries straight from the stream.
-  EXPECT_EQ(ParametersOf(With(kLatent, R"({"q_lora_rank": null})")),
+  EXPECT_EQ(ParametersOf(With(kLatent, R"({"q_lora_rank": 0})")),
             3 * (64 * 4 * 16 + keys_and_values + output + 2 * 64) + rest);
   ASSERT_OK_AND_ASSIGN(const HuggingFaceImport import, ImportConfigText(kLatent));
   const v1::LayerDefinition& layer = import.model.layer_definitions(1);

@@ -93,7 +93,8 @@ TEST(ReadLaunchScript, KeepsWhatOnlyARunKnows) {
 
 TEST(ReadLaunchScript, RefusesVariablesThatMayHoldArguments) {
   for (const char* const words : {"${A[@]}", "--a ${A[@]}", "$A", "--a 1 $A", "\"${A[*]}\""}) {
-    EXPECT_THAT(Arguments("", words), AllOf(HasSubstr("run.sh: does not set"), HasSubstr("`$")))
+    EXPECT_THAT(Arguments("", words),
+                AllOf(HasSubstr("run.sh: line 2: does not set"), HasSubstr("`$")))
         << words;
   }
   EXPECT_THAT(Arguments("if ls; then A=(--x); fi", "${A[@]}"), HasSubstr("does not set"));
@@ -375,6 +376,34 @@ TEST(SplitShellText, TakesEveryTruncation) {
   for (size_t size = 0; size <= text.size(); ++size) (void)SplitShellText(text.substr(0, size));
   EXPECT_TRUE(SplitShellText("a b").has_value());
   EXPECT_FALSE(SplitShellText("a 'b").has_value());
+}
+
+// A script may leave arguments to its caller: the error has the line, and a line that helps.
+TEST(ReadLaunchScript, SaysWhereArgumentsAreLackingAndWhatToWrite) {
+  const std::string begin = "#!/bin/bash\nTP=1\n";
+  const std::string command = "torchrun train.py --micro-batch-size 1 ";
+  const auto fault = [&](const std::string& word) {
+    return ReadLaunchScript({"run.sh", absl::StrCat(begin, command, word, "\n")},
+                            "--micro-batch-size")
+        .status();
+  };
+  EXPECT_THAT(
+      fault("${EXTRA_ARGS[@]}"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("run.sh: line 3: does not set `${EXTRA_ARGS[@]}`"),
+                     HasSubstr("or a line `EXTRA_ARGS=()` before it if the run has none"))));
+  EXPECT_THAT(fault("$EXTRA"), StatusIs(absl::StatusCode::kInvalidArgument,
+                                        AllOf(HasSubstr("line 3"), HasSubstr("`EXTRA=\"\"`"))));
+  for (const char* const line : {"EXTRA_ARGS=()\n", "EXTRA_ARGS=\"\"\n"}) {
+    const bool is_array = line[11] == '(';
+    ASSERT_OK_AND_ASSIGN(
+        const LaunchCommand read,
+        ReadLaunchScript(
+            {"run.sh", absl::StrCat(begin, line, command,
+                                    is_array ? "${EXTRA_ARGS[@]}" : "$EXTRA_ARGS", "\n")},
+            "--micro-batch-size"));
+    EXPECT_THAT(read.arguments, ElementsAre("--micro-batch-size", "1")) << line;
+  }
 }
 
 }  // namespace
