@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/planners/exact/interleaved/uneven_bound.h"
 #include "planner/search/base/search_numbers.h"
 
 namespace parplan {
@@ -42,7 +41,9 @@ int MajorOf(const BlockChoice& choice, const std::vector<int>& counts) {
 // Returns the micro-batches that each layer of a device has in flight at least, at its first
 // backward pass.
 double InFlightAtFirstBackward(const PipelineSetting& setting, int device, bool interleaves) {
-  return interleaves ? LeastInFlight(device, setting.depth()) : setting.stage(device).in_flight;
+  if (!interleaves) return static_cast<double>(setting.stage(device).in_flight);
+  const int depth = setting.depth();
+  return std::min(depth, 2 * (depth - 1 - device) + 1);
 }
 
 }  // namespace
