@@ -23,8 +23,8 @@ class CallWorkers {
   CallWorkers(const CallWorkers&) = delete;
   CallWorkers& operator=(const CallWorkers&) = delete;
 
-  // Runs the task soon on one of the threads. Returns false, and does not run it, if all are busy. A
-  // task must not throw: an exception that leaves it ends the program.
+  // Runs the task soon on one of the threads. Returns false, and does not run it, if all are busy.
+  // A task must not throw: an exception that leaves it ends the program.
   bool Run(std::function<void()> task);
 
   // Returns whether no task runs or waits.

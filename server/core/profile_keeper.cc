@@ -34,8 +34,8 @@ absl::StatusOr<ProfileSet> ReadCounting(Store& store, absl::string_view cluster)
   });
 }
 
-// Returns the options of an arena for stored profiles. It spares an allocation for each message of a
-// profile: one of 100,000 timings has 300,000 of them.
+// Returns the options of an arena for stored profiles. It spares an allocation for each message of
+// a profile: one of 100,000 timings has 300,000 of them.
 google::protobuf::ArenaOptions ArenaOfProfiles() {
   google::protobuf::ArenaOptions options;
   options.max_block_size = size_t{1} << 20;
