@@ -59,6 +59,12 @@ void CheckBesideFile(const AcceleratePlanOptions& options, AccelerateSettings& s
     if (!settings.Text(name).has_value()) continue;
     settings.Fail(name, "must be absent beside deepspeed_config_file, as Accelerate demands");
   }
+  if (const int ulysses = ReadUlysses(settings); ulysses > 1) {
+    settings.Fail("PARALLELISM_CONFIG_SP_SIZE",
+                  absl::StrCat("is ", ulysses,
+                               " beside deepspeed_config_file; write it into that file as "
+                               "sequence_parallel_size and leave it out here"));
+  }
 }
 
 // Returns the configuration that DeepSpeedPlugin makes of the settings.

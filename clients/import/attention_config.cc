@@ -67,7 +67,8 @@ void ReadLatentAttention(const FamilyTraits& traits, ConfigFields& fields, Trans
 // structure, such as the experts of JetMoE's attention. ChatGLM has all names of Megatron.
 int ReadHeadSize(const FamilyTraits& traits, ConfigFields& fields, const TransformerRunFacts& run,
                  std::vector<std::string>* notes) {
-  const int of_class = traits.head_size > 0 ? traits.head_size : traits.defaults.head_size;
+  int of_class = traits.head_size;
+  if (of_class == 0 && fields.IsAbsent(kHeadSizes)) of_class = traits.defaults.head_size;
   const int size = fields.Optional(kHeadSizes, of_class);
   const bool stands_alone = !fields.Has("head_dim") && !fields.Has("attention_head_dim") &&
                             !fields.Has("ffn_hidden_size") && traits.model_type != "jetmoe";

@@ -11,7 +11,7 @@ namespace {
 constexpr int kAsHeads = kAsManyAsHeads;
 
 // The signatures of the classes of Transformers 5.24, by name.
-constexpr ClassDefaults kDefaults[] = {
+constexpr ClassDefaults kClassDefaults[] = {
     {.model_type = "afmoe",
      .key_value_head_count = kAsHeads,
      .head_size = 128,
@@ -251,9 +251,9 @@ constexpr ClassDefaults kDefaults[] = {
 
 ClassDefaults DefaultsOfClass(absl::string_view model_type) {
   const auto* const found =
-      std::find_if(std::begin(kDefaults), std::end(kDefaults),
+      std::find_if(std::begin(kClassDefaults), std::end(kClassDefaults),
                    [&](const ClassDefaults& entry) { return entry.model_type == model_type; });
-  return found == std::end(kDefaults) ? ClassDefaults{} : *found;
+  return found == std::end(kClassDefaults) ? ClassDefaults{} : *found;
 }
 
 std::string DefaultNote(absl::string_view field, int value, absl::string_view model_type) {

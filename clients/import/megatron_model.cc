@@ -143,20 +143,20 @@ void AddRuns(const MegatronSizes& sizes, const ExtraParameters& extra, ModelFact
 }
 
 // Returns INVALID_ARGUMENT if sizes of the model are missing, and names the arguments of
-// Megatron-LM that have them: `planctl evaluate` has no flags for them.
+// Megatron-LM that have them and the flags of planctl that complete them.
 absl::Status CheckHasAllFacts(const ModelFacts& facts, absl::string_view file_name) {
   const std::vector<std::string> missing = MissingModelFacts(facts);
   if (missing.empty()) return absl::OkStatus();
-  const std::string names = absl::StrReplaceAll(absl::StrJoin(missing, ", "),
-                                                {{"(--layers)", "(--num-layers)"},
-                                                 {"(--attention-heads)", "(--num-attention-heads)"},
-                                                 {"(--feed-forward-size)", "(--ffn-hidden-size)"},
-                                                 {"(--sequence-length)", "(--seq-length)"},
-                                                 {"(--vocabulary-size)", "(--vocab-size)"}});
+  const std::string names = absl::StrReplaceAll(
+      absl::StrJoin(missing, ", "),
+      {{"(--layers)", "(--num-layers, or the flag --layers)"},
+       {"(--attention-heads)", "(--num-attention-heads, or the flag --attention-heads)"},
+       {"(--feed-forward-size)", "(--ffn-hidden-size, or the flag --feed-forward-size)"},
+       {"(--sequence-length)", "(--seq-length, or the flag --sequence-length)"},
+       {"(--vocabulary-size)", "(--vocab-size, or the flag --vocabulary-size)"}});
   return FieldError(Reason::kSpecInvalid, file_name,
                     absl::StrCat("these facts of the model are not among the arguments: ", names,
-                                 "; add them, or give a model file with --model. `planctl import "
-                                 "megatron` also has flags for them"));
+                                 "; add them, or give a model file with --model"));
 }
 
 }  // namespace

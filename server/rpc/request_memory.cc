@@ -42,12 +42,13 @@ RequestMemory::Share::~Share() {
 
 bool RequestMemory::Reserve(const void* call, int64_t byte_count) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (taken_ + byte_count > limit_) {
-    waiting_[call] = kRefused;
-    return false;
-  }
+  const auto [entry, is_new] = waiting_.try_emplace(call, kRefused);
+  // A call that ended before it took its share, for want of memory, left it here.
+  if (!is_new && entry->second != kRefused) taken_ -= entry->second;
+  entry->second = kRefused;
+  if (taken_ + byte_count > limit_) return false;
   taken_ += byte_count;
-  waiting_[call] = byte_count;
+  entry->second = byte_count;
   return true;
 }
 

@@ -157,7 +157,7 @@ class Import(PlanctlTest):
         asked = ["evaluate", "--megatron-args", script, *self.question()[2:4]]
         self.assertEqual(asked[3], "--cluster")
         error = self.json(*asked, code=BAD_INPUT)["error"]
-        self.assertIn("vocabulary_size (--vocabulary-size)", error["message"])
+        self.assertIn("vocabulary_size (--vocab-size, or the flag --vocabulary-size)", error["message"])
         with_flag = self.json(*asked, "--vocabulary-size", "32000")
         script.write_text(script.read_text().replace("--bf16", "--bf16 --vocab-size 32000"))
         self.assertEqual(self.json(*asked)["prediction"], with_flag["prediction"])

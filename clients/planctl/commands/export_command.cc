@@ -83,11 +83,12 @@ absl::Status CheckModel(const v1::PlanPayload& payload, const ModelSpec& model) 
 // for. A model that it cannot run at all stays as it was refused.
 absl::Status WithWhatToPlan(const absl::Status& refusal, const std::string& target) {
   const std::optional<ErrorDetail> detail = GetErrorDetail(refusal);
-  if (!detail.has_value() || detail->reason != Reason::kSpecInvalid ||
-      FindTarget(target) == nullptr ||
+  if (!detail.has_value() || detail->reason != Reason::kSpecInvalid) return refusal;
+  const auto field = detail->metadata.find("field");
+  if (field == detail->metadata.end() || FindTarget(target) == nullptr ||
       !(absl::StrContains(refusal.message(), "can't run that") ||
         absl::StrContains(refusal.message(), "can't hold that")) ||
-      absl::StartsWith(detail->metadata.at("field"), "model")) {
+      absl::StartsWith(field->second, "model")) {
     return refusal;
   }
   return MakeError(refusal.code(), detail->reason,

@@ -22,7 +22,7 @@ CudnnMask MaskOf(const AttentionShape& shape);
 
 // Everything a graph depends on.
 using GraphKey = std::array<int64_t, 21>;
-GraphKey KeyOf(const AttentionShape& shape, const AttentionShape& gradients, bool is_backward);
+GraphKey KeyOf(const AttentionShape& s, const AttentionShape& gradients, bool is_backward);
 
 // Names of a graph's arrays.
 enum CudnnArray : int64_t { kQ = 1, kK, kV, kO, kStats, kDo, kDq, kDk, kDv };

@@ -225,6 +225,12 @@ TEST(ImportAcceleratePlan, ReadsTheFileOfDeepSpeedThatSettingsName) {
   ASSERT_OK_AND_ASSIGN(const AcceleratePlanImport import, read());
   EXPECT_EQ(import.plan.stages[0].layer_runs[0].strategy.sharding_level, ShardingLevel::kGradients);
   EXPECT_EQ(import.plan.global_batch_size, 16);
+  EXPECT_THAT(
+      ImportAcceleratePlan(
+          {"acc", absl::StrCat(text, "parallelism_config:\n  parallelism_config_sp_size: 2\n")},
+          DecoderModel({}), options),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("parallelism_config_sp_size: is 2 beside deepspeed_config_file")));
   options.deepspeed_config->text =
       "{\"zero_optimization\": {\"offload_param\": {\"device\": \"cpu\"}}}";
   EXPECT_THAT(read(), StatusIs(absl::StatusCode::kInvalidArgument,

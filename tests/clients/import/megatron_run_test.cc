@@ -435,8 +435,10 @@ TEST(ImportMegatronRun, RefusesBadInput) {
   refuse(llama + "--tensor-model-parallel-size 3", "does not divide 8 devices");
   refuse(llama + "--num-experts 8 --moe-router-topk 9", "is 9 of 8 experts");
   refuse(llama + "--num-experts 8 --moe-layer-freq [1]*7", "for 32 layers");
-  refuse("--micro-batch-size 1", "layer_count (--num-layers)");
-  refuse("--micro-batch-size 1", "vocabulary_size (--vocab-size); add them, or give a model file");
+  refuse("--micro-batch-size 1", "layer_count (--num-layers, or the flag --layers)");
+  refuse("--micro-batch-size 1",
+         "vocabulary_size (--vocab-size, or the flag --vocabulary-size); add them, or "
+         "give a model file");
   refuse("--num-layers 4 --hidden-size 65 --num-attention-heads 4 --micro-batch-size 1",
          "must divide the hidden size 65");
   refuse("--num-layers 99999 --hidden-size 64 --num-attention-heads 4 --micro-batch-size 1",

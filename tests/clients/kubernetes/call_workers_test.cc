@@ -29,16 +29,17 @@ struct HeldTask {
 };
 
 TEST(CallWorkers, RefusesATaskWhileAllAreBusy) {
-  CallWorkers workers(2);
+  // What tasks use outlives the workers, whose end waits for them.
   HeldTask held[2];
-  for (HeldTask& task : held) ASSERT_TRUE(workers.Run(task.Function()));
   std::atomic<bool> has_run = false;
+  std::promise<void> ran;
+  CallWorkers workers(2);
+  for (HeldTask& task : held) ASSERT_TRUE(workers.Run(task.Function()));
   EXPECT_FALSE(workers.Run([&has_run] { has_run = true; }));
   for (HeldTask& task : held) task.begun.get_future().wait();
   EXPECT_FALSE(workers.Run([&has_run] { has_run = true; }));
   // One that is free takes the next task; its end may come a moment after what the task did last.
   held[1].end.set_value();
-  std::promise<void> ran;
   while (!workers.Run([&ran] { ran.set_value(); })) std::this_thread::yield();
   ran.get_future().wait();
   held[0].end.set_value();
@@ -47,8 +48,8 @@ TEST(CallWorkers, RefusesATaskWhileAllAreBusy) {
 
 // A refused task is dropped with all that it owns.
 TEST(CallWorkers, ARefusedTaskIsNotKept) {
-  CallWorkers workers(1);
   HeldTask held;
+  CallWorkers workers(1);
   ASSERT_TRUE(workers.Run(held.Function()));
   const auto owned = std::make_shared<int>(1);
   EXPECT_FALSE(workers.Run([owned] {}));
@@ -105,9 +106,9 @@ TEST(CallWorkers, TheEndWaitsForTheTasksThatWereTaken) {
 }
 
 TEST(CallWorkers, TheEndWaitsForATaskThatRuns) {
-  auto workers = std::make_unique<CallWorkers>(1);
   HeldTask held;
   std::atomic<bool> has_ended = false;
+  auto workers = std::make_unique<CallWorkers>(1);
   ASSERT_TRUE(workers->Run([&] {
     held.Function()();
     has_ended = true;
@@ -124,9 +125,9 @@ TEST(CallWorkers, TheEndWaitsForATaskThatRuns) {
 TEST(CallWorkers, EndsWithoutATask) { CallWorkers workers(8); }
 
 TEST(CallWorkers, IsIdleWhileNoTaskRunsOrWaits) {
+  HeldTask held;
   CallWorkers workers(2);
   EXPECT_TRUE(workers.is_idle());
-  HeldTask held;
   ASSERT_TRUE(workers.Run(held.Function()));
   EXPECT_FALSE(workers.is_idle());
   held.begun.get_future().wait();

@@ -46,7 +46,7 @@ def rank_of_error(message: str, others: Mapping[int, Collection[Ends]]) -> int |
     """Returns the rank whose end of a connection an error of gloo names, or None. `others` has the
     lists of connections by rank."""
     for address, port in _PEER.findall(message):
-        named = f"[{address}]:{port}"
+        named = _text((address, port))
         for rank, ends in others.items():
             if any(own == named for own, _ in ends):
                 return rank
@@ -63,7 +63,7 @@ def _sockets() -> Iterator[tuple[Ends, socket.socket]]:
         try:
             if not os.readlink(f"{_FOLDER}/{number}").startswith("socket:"):
                 continue
-            handle = socket.socket(fileno=os.dup(number))
+            handle = _handle_of(number)
         except OSError:
             continue  # It was closed meanwhile.
         with handle:
@@ -75,6 +75,22 @@ def _sockets() -> Iterator[tuple[Ends, socket.socket]]:
             except OSError:
                 continue  # It waits for connections, or lost its own.
             yield ends, handle
+
+
+def _handle_of(number: int) -> socket.socket:
+    """Returns a handle of its own. Raises OSError if the number is no socket any more."""
+    # With a default timeout Python would make the connection itself stop blocking, also for whoever
+    # else reads from it.
+    timeout = socket.getdefaulttimeout()
+    copy = os.dup(number)
+    try:
+        socket.setdefaulttimeout(None)
+        return socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
+    finally:
+        socket.setdefaulttimeout(timeout)
 
 
 def _text(address: tuple[object, ...]) -> Address:

@@ -144,7 +144,8 @@ class Failures:
             if isinstance(failure.error, Exception):
                 self._wait(records, begin + _PATIENCE_SECONDS, lambda: False)
         except Exception:  # The store may be gone with the rank that has it.
-            self._break(ends)
+            with contextlib.suppress(Exception):
+                self._break(ends)
         reason = None
         if own["kind"] == "lost":
             reason = self._reason(records, str(failure.error), ends)

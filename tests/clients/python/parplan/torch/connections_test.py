@@ -1,5 +1,6 @@
 """Connections of this process are found, and those to listed ends are broken."""
 
+import os
 import socket
 
 import pytest
@@ -45,8 +46,21 @@ def test_listed_connections_break_and_others_stay(family, host):
                 one.close()
 
 
+def test_connections_go_on_blocking_for_those_who_read_from_them():
+    client, server = connected(socket.AF_INET, "127.0.0.1")
+    with client, server:
+        socket.setdefaulttimeout(5)
+        try:
+            assert ends_of(client) in connections.connections()
+            assert socket.getdefaulttimeout() == 5
+        finally:
+            socket.setdefaulttimeout(None)
+        assert os.get_blocking(client.fileno()) and os.get_blocking(server.fileno())
+
+
 def test_an_error_names_a_rank_by_its_end():
     ends = {1: [("[10.0.0.1]:70", "[10.0.0.3]:9")], 2: [("[10.0.0.2]:70", "[10.0.0.3]:7")]}
     text = "Connection closed by peer [10.0.0.2]:70. This is typical"
     assert connections.rank_of_error(text, ends) == 2
+    assert connections.rank_of_error("closed by peer [::ffff:10.0.0.1]:70", ends) == 1
     assert connections.rank_of_error("no address", ends) is None
