@@ -152,9 +152,11 @@ absl::Status ApplyModelFlags(const ModelFlags& flags, ModelFacts* facts) {
       PARPLAN_RETURN_IF_ERROR(SetSize(size.flag, size.value, size.size));
     }
   }
+  // A flag that completes the file leaves what the file says of the ends of the model.
+  const bool replaces_vocabulary = flags.vocabulary_size.has_value() && facts->vocabulary_size > 0;
   PARPLAN_RETURN_IF_ERROR(
       SetSize("--vocabulary-size", flags.vocabulary_size, &facts->vocabulary_size));
-  if (flags.hidden_size || flags.vocabulary_size) {
+  if (flags.hidden_size.has_value() || replaces_vocabulary) {
     facts->embedding_extra_parameter_count = 0;
     facts->head_extra_parameter_count = 0;
   }
