@@ -1,5 +1,7 @@
 // `UploadSession` of profile_keeper.h.
 
+#include <google/protobuf/arena.h>
+
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -106,7 +108,10 @@ absl::Status UploadSession::AddImpl(std::string message) {
     return FieldError(Reason::kProfileInvalid, "header",
                       absl::StrCat("must have at most ", kMaxHeaderBytes, " bytes"));
   }
-  v1::UploadProfileRequest request;
+  // Generated code says which piece there is before it allocates it. Where memory ends then, a
+  // message outside an arena would free a piece that it never had.
+  google::protobuf::Arena arena;
+  auto& request = *google::protobuf::Arena::CreateMessage<v1::UploadProfileRequest>(&arena);
   return request.ParseFromString(message) ? AddHeader(request) : NoMessage();
 }
 
@@ -149,7 +154,9 @@ absl::Status UploadSession::DecodePieces() {
   int64_t decoded_bytes = 0;
   for (std::string& message : pieces_) {
     v1::UploadProfileRequest request;
-    const bool is_whole = request.ParseFromString(message);
+    // Allocated before the message says that it has it: see `Add`.
+    request.set_allocated_measurements(new v1::ProfilePiece);
+    const bool is_whole = request.MergeFromString(message);
     std::string().swap(message);
     if (!is_whole) return NoMessage();
     if (request.has_header()) {
