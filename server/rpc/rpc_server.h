@@ -58,7 +58,7 @@ struct RpcServerOptions {
   int64_t max_unread_bytes = int64_t{256} << 20;
   // Bytes that decoded requests may take together, each with `kCallBytes` for its call, from before
   // they are decoded until their calls have ended; those of one `CallContext::holder` half of it.
-  // As many as gRPC may have for messages on their way; a question about 1,000 different layers
+  // gRPC may have as many for messages on their way. A question about 1,000 different layers
   // takes about 2 MB. Bounds the calls with one request too: 12,865 in progress, 6,432 of one
   // holder.
   int64_t max_request_memory = int64_t{256} << 20;

@@ -11,8 +11,8 @@ namespace parplan::planctl {
 
 // Returns `status` with the flag at the end of its message, in parentheses, if it is about a field
 // of `PlanningOptions` or `MoneyQuestion` that has one, or says that measurements are missing.
-// Where something answered the connection but not the call, names the flags of TLS. Code, reason
-// and metadata stay, as does any other status. Pure.
+// Names the flags of TLS if something answered the connection but not the call. Code, reason and
+// metadata stay, as does any other status. Pure.
 absl::Status NameFlags(const absl::Status& status);
 
 }  // namespace parplan::planctl

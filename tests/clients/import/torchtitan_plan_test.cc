@@ -9,12 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "exports/layer_strategies.h"
 #include "exports/torchtitan_plan_export.h"
 #include "exports/uniform_plan.h"
 #include "planner/model/runtime_traits.h"
 #include "planner/model/search_space.h"
-#include "tests/clients/import/decoder_models.h"
+#include "tests/clients/import/torchtitan_files.h"
 #include "tests/support/status_matchers.h"
 
 namespace parplan {
@@ -24,8 +23,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-ModelSpec UntiedModel() { return DecoderModel({.dense_layer_count = 10, .tied_embedding = false}); }
 
 // A configuration as people have it, of 2025.
 constexpr char kToml[] = R"(
@@ -54,20 +51,6 @@ mode = "full"
 x = 1
 )";
 
-// The same program in the form of 2026.
-constexpr char kPython[] = R"(
-def llama() -> Trainer.Config:
-    return Trainer.Config(
-        hf_assets_path="./assets",
-        model_spec=model_registry("8B"),
-        optimizer=default_adamw(lr=3e-4),
-        training=TrainingConfig(local_batch_size=4, global_batch_size=64, seq_len=1024),
-        parallelism=ParallelismConfig(tensor_parallel_degree=2),
-        activation_checkpoint=FullAC.Config(),
-        extra=Surprise.Config(size=1),
-    )
-)";
-
 UniformPlan ExpectedPlan() {
   UniformPlan facts;
   facts.device_count = 8;
@@ -82,14 +65,9 @@ UniformPlan ExpectedPlan() {
   return facts;
 }
 
-absl::StatusOr<TorchtitanPlanImport> Read(const std::string& name, const std::string& text,
-                                          int devices = 8) {
-  return ImportTorchtitanPlan({name, text}, std::nullopt, "", UntiedModel(), devices);
-}
-
 TEST(ImportTorchtitanPlan, ReadsTheTomlOfPeople) {
-  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, Read("run.toml", kToml));
-  EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), UntiedModel()));
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, ReadTorchtitan("run.toml", kToml));
+  EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), TorchtitanModel()));
   EXPECT_THAT(import.notes, ElementsAre("Not known, and ignored: my_section."));
 }
 
@@ -98,7 +76,7 @@ TEST(ImportTorchtitanPlan, ReadsTheTomlOfPeople) {
 TEST(ImportTorchtitanPlan, ReadsReplicasOfGroupsThatShareParameters) {
   const auto strategy = [](const std::string& lines) {
     const absl::StatusOr<TorchtitanPlanImport> import =
-        Read("run.toml", "[parallelism]\n" + lines + "[training]\nseq_len = 1024\n");
+        ReadTorchtitan("run.toml", "[parallelism]\n" + lines + "[training]\nseq_len = 1024\n");
     EXPECT_OK(import.status());
     return import.ok() ? import->plan.stages[0].layer_runs[1].strategy : Strategy();
   };
@@ -115,38 +93,18 @@ TEST(ImportTorchtitanPlan, ReadsReplicasOfGroupsThatShareParameters) {
 }
 
 TEST(ImportTorchtitanPlan, ReadsThePythonOfPeople) {
-  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, Read("run.py", kPython));
-  EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), UntiedModel()));
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import,
+                       ReadTorchtitan("run.py", kTorchtitanPython));
+  EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), TorchtitanModel()));
   EXPECT_THAT(import.notes, ElementsAre("Not known, and ignored: Surprise.Config."));
-}
-
-// Between TOML and release 0.3.0 a class had the mode as an argument.
-TEST(ImportTorchtitanPlan, ReadsModesOfRecomputationInPython) {
-  const auto level = [](const std::string& arguments) {
-    const std::string choice = absl::StrCat("ActivationCheckpointConfig(", arguments, ")");
-    const absl::StatusOr<TorchtitanPlanImport> import =
-        Read("run.py", absl::StrReplaceAll(kPython, {{"FullAC.Config()", choice}}));
-    EXPECT_OK(import.status());
-    return import.ok() ? import->plan.stages[0].layer_runs[1].strategy.recompute_level
-                       : RecomputeLevel::kNone;
-  };
-  EXPECT_EQ(level("mode=\"full\""), RecomputeLevel::kFull);
-  EXPECT_EQ(level("mode=\"none\""), RecomputeLevel::kNone);
-  EXPECT_EQ(level("mode=\"selective\", selective_ac_option=\"op\""), RecomputeLevel::kSelective);
-  for (const char* const arguments :
-       {"**options", "selective_ac_option=option", "mode=mode", "mode=\"memory_budget\""}) {
-    const std::string choice = absl::StrCat("ActivationCheckpointConfig(", arguments, ")");
-    EXPECT_THAT(Read("run.py", absl::StrReplaceAll(kPython, {{"FullAC.Config()", choice}})),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run.py: line ")))
-        << arguments;
-  }
 }
 
 // Float8 and 16-bit reductions of files of people, whose predictions differ.
 TEST(ImportTorchtitanPlan, SaysOrRefusesOtherTypesOfNumbers) {
   const auto read = [](const std::string& training, const std::string& model) {
-    return Read("run.toml", absl::StrCat("[model]\n", model, "[training]\nseq_len = 1024\n",
-                                         training, "[activation_checkpoint]\nmode = \"full\"\n"));
+    return ReadTorchtitan("run.toml",
+                          absl::StrCat("[model]\n", model, "[training]\nseq_len = 1024\n", training,
+                                       "[activation_checkpoint]\nmode = \"full\"\n"));
   };
   ASSERT_OK_AND_ASSIGN(
       const TorchtitanPlanImport plain,
@@ -174,53 +132,6 @@ TEST(ImportTorchtitanPlan, SaysOrRefusesOtherTypesOfNumbers) {
                        HasSubstr("model.converters: must be a text or a list of texts")));
 }
 
-// The layers that are recomputed whole, counted from 0 with the embedding.
-std::vector<int> RecomputedLayers(const Plan& plan) {
-  const LayerStrategies layers = LayerStrategiesOf(plan);
-  std::vector<int> found;
-  for (size_t i = 0; i < layers.strategies.size(); ++i) {
-    if (layers.strategies[i].recompute_level == RecomputeLevel::kFull) {
-      found.push_back(static_cast<int>(i));
-    }
-  }
-  return found;
-}
-
-TEST(ImportTorchtitanPlan, RecomputesEveryNthLayerInTheSelectiveModeAlone) {
-  const auto read = [](const std::string& mode, const std::string& option = "\"2\"") {
-    return Read("run.toml", absl::StrCat("[training]\nseq_len = 1024\n[activation_checkpoint]\n",
-                                         mode, "selective_ac_option = ", option, "\n"));
-  };
-  EXPECT_THAT(RecomputedLayers(read("mode = \"none\"\n")->plan), IsEmpty());
-  EXPECT_EQ(RecomputedLayers(read("mode = \"full\"\n")->plan).size(), 10);
-  for (const char* const mode : {"", "mode = \"selective\"\n"}) {
-    EXPECT_THAT(RecomputedLayers(read(mode)->plan), ElementsAre(2, 4, 6, 8, 10)) << mode;
-    EXPECT_THAT(RecomputedLayers(read(mode, "\"3\"")->plan), ElementsAre(3, 6, 9)) << mode;
-    EXPECT_EQ(read(mode, "\"1\"")->plan, read("mode = \"full\"\n")->plan) << mode;
-    for (const char* const option : {"\"0\"", "\"two\"", "2", "true", "\"-2\""}) {
-      EXPECT_THAT(read(mode, option),
-                  StatusIs(absl::StatusCode::kInvalidArgument,
-                           AllOf(HasSubstr("line "), HasSubstr("the text op or a number"))))
-          << option;
-    }
-  }
-}
-
-// The program counts the layers of a rank, through its stages: here rank 0 has layers 1 to 3 and 6
-// to 8 of the ten, so that layers 2, 6 and 8 are its second, fourth and sixth.
-TEST(ImportTorchtitanPlan, CountsTheLayersOfEachRank) {
-  ASSERT_OK_AND_ASSIGN(
-      const TorchtitanPlanImport import,
-      Read("run.toml",
-           "[training]\nseq_len = 1024\n[parallelism]\npipeline_parallel_degree = 2\n"
-           "pipeline_parallel_schedule = \"Interleaved1F1B\"\nmodule_fqns_per_model_part = [\n"
-           "[\"tok_embeddings\", \"layers.0\", \"layers.1\", \"layers.2\"],\n"
-           "[\"layers.3\", \"layers.4\"],\n"
-           "[\"layers.5\", \"layers.6\", \"layers.7\"],\n"
-           "[\"layers.8\", \"layers.9\", \"norm\", \"lm_head\"]]\n"));
-  EXPECT_THAT(RecomputedLayers(import.plan), ElementsAre(2, 5, 6, 8, 10));
-}
-
 // Releases before 0.3.0 recompute every second layer; the class of 0.3.0 repeats operators.
 TEST(ImportTorchtitanPlan, TakesTheDefaultsOfTheProgram) {
   UniformPlan facts;
@@ -230,12 +141,13 @@ TEST(ImportTorchtitanPlan, TakesTheDefaultsOfTheProgram) {
   facts.strategy = {.data_parallel_degree = 8,
                     .sharding_level = ShardingLevel::kParameters,
                     .recompute_level = RecomputeLevel::kSelective};
-  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import,
-                       Read("run.py", "config.training = TrainingConfig(seq_len=1024)\n"));
-  EXPECT_EQ(import.plan, PlanOf(facts, UntiedModel()));
+  ASSERT_OK_AND_ASSIGN(
+      const TorchtitanPlanImport import,
+      ReadTorchtitan("run.py", "config.training = TrainingConfig(seq_len=1024)\n"));
+  EXPECT_EQ(import.plan, PlanOf(facts, TorchtitanModel()));
   EXPECT_THAT(import.notes, ElementsAre(HasSubstr("default is selective")));
   ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport earlier,
-                       Read("run.toml", "[training]\nseq_len = 1024\n"));
+                       ReadTorchtitan("run.toml", "[training]\nseq_len = 1024\n"));
   EXPECT_THAT(RecomputedLayers(earlier.plan), ElementsAre(2, 4, 6, 8, 10));
   EXPECT_THAT(earlier.notes, ElementsAre(HasSubstr("default is selective"),
                                          HasSubstr("recomputes one of 2 layers whole")));
@@ -243,52 +155,32 @@ TEST(ImportTorchtitanPlan, TakesTheDefaultsOfTheProgram) {
       "config.training = TrainingConfig(seq_len=1024)\n"
       "config.activation_checkpoint = ActivationCheckpointConfig(";
   for (const char* const arguments : {")\n", "mode=\"selective\")\n"}) {
-    ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport of_class, Read("run.py", by_class + arguments));
+    ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport of_class,
+                         ReadTorchtitan("run.py", by_class + arguments));
     EXPECT_EQ(of_class.plan, earlier.plan) << arguments;
   }
-}
-
-// A plan of each policy of 0.3.0 is written for the runtime of the target and read again.
-TEST(ImportTorchtitanPlan, ReadsWhatTheExportOfItsPlansWrites) {
-  const ModelSpec model = UntiedModel();
-  for (const char* const policy : {"None", "FullAC.Config()", "SelectiveAC.Config()"}) {
-    ASSERT_OK_AND_ASSIGN(
-        const TorchtitanPlanImport import,
-        Read("run.py", absl::StrReplaceAll(kPython, {{"FullAC.Config()", policy}})));
-    ASSERT_OK_AND_ASSIGN(
-        const std::vector<ExportedFile> files,
-        ExportTorchtitanPlan(import.plan, model,
-                             {*FindRuntime(LimitsOf(Target::kTorchtitan).runtime_id), ""}));
-    ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport again, Read("again.py", files[0].text));
-    EXPECT_EQ(again.plan, import.plan) << policy;
-  }
-  // What 0.3.0 cannot say is not written.
-  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport earlier,
-                       Read("run.toml", "[training]\nseq_len = 1024\n"));
-  EXPECT_THAT(
-      ExportTorchtitanPlan(earlier.plan, model, {*FindRuntime("torchtitan"), ""}),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("does not recompute layer 1")));
 }
 
 // Sections that no plan has leave parallelism to the defaults; text without any is no file of
 // torchtitan. A module of people may have the names of an exported one.
 TEST(ImportTorchtitanPlan, TakesTheDefaultsOfFilesWithoutParallelism) {
   ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport of_toml,
-                       Read("run.toml", "[training]\nseq_len = 1024\n"));
-  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport of_python,
-                       Read("run.py", "config.training = TrainingConfig(seq_len=1024)\n"));
+                       ReadTorchtitan("run.toml", "[training]\nseq_len = 1024\n"));
+  ASSERT_OK_AND_ASSIGN(
+      const TorchtitanPlanImport of_python,
+      ReadTorchtitan("run.py", "config.training = TrainingConfig(seq_len=1024)\n"));
   const std::pair<const char*, const char*> files[] = {
       {"run.toml", "[job]\ndescription = \"a run\"\n[optimizer]\nlr = 1e-4\n"},
       {"run.py", "def run():\n    return Trainer.Config(optimizer=Optimizers.Config(lr=1e-4))\n"},
       {"run.py", "RELEASE = \"2.1\"\nMODEL = dict(dim=512)\n"}};
   for (const auto& [name, text] : files) {
-    ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, Read(name, text));
+    ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, ReadTorchtitan(name, text));
     EXPECT_EQ(import.plan, (name[4] == 't' ? of_toml : of_python).plan) << text;
   }
   for (const auto& [name, text] : std::vector<std::pair<const char*, const char*>>{
            {"run.toml", ""}, {"run.toml", "[my_section]\nx = 1\n"}, {"run.py", "x = 1\n"}}) {
-    EXPECT_THAT(Read(name, text), StatusIs(absl::StatusCode::kInvalidArgument,
-                                           HasSubstr("has no setting of torchtitan")))
+    EXPECT_THAT(ReadTorchtitan(name, text), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                     HasSubstr("has no setting of torchtitan")))
         << text;
   }
 }
@@ -306,7 +198,8 @@ pipeline_parallel_degree = 4
 )";
   ASSERT_OK_AND_ASSIGN(
       const TorchtitanPlanImport interleaved,
-      Read("run.toml", absl::StrCat(text, "pipeline_parallel_schedule = \"Interleaved1F1B\"\n")));
+      ReadTorchtitan("run.toml",
+                     absl::StrCat(text, "pipeline_parallel_schedule = \"Interleaved1F1B\"\n")));
   const auto counts = [](const Plan& plan) {
     std::vector<int> layers;
     for (const StagePlan& stage : plan.stages) layers.push_back(stage.layer_count());
@@ -317,10 +210,10 @@ pipeline_parallel_degree = 4
   EXPECT_EQ(interleaved.plan.micro_batch_count, 8);
   ASSERT_OK_AND_ASSIGN(
       const TorchtitanPlanImport single,
-      Read("run.toml", absl::StrCat(text,
-                                    "pipeline_parallel_schedule = \"GPipe\"\n"
-                                    "pipeline_parallel_last_stage_less_layers = 0\n"
-                                    "pipeline_parallel_microbatch_size = 2\n")));
+      ReadTorchtitan("run.toml", absl::StrCat(text,
+                                              "pipeline_parallel_schedule = \"GPipe\"\n"
+                                              "pipeline_parallel_last_stage_less_layers = 0\n"
+                                              "pipeline_parallel_microbatch_size = 2\n")));
   // 11 over 4 stages; the last has the head beside its two layers.
   EXPECT_THAT(counts(single.plan), ElementsAre(3, 3, 3, 3));
   EXPECT_EQ(single.plan.schedule, Schedule::kGpipe);
@@ -335,7 +228,7 @@ TEST(ImportTorchtitanPlan, RefusesWithFileSettingAndRule) {
         "mode = \"none\"\n[parallelism]\n",
         line, "\n");
     EXPECT_THAT(
-        Read("run.toml", text, devices),
+        ReadTorchtitan("run.toml", text, devices),
         StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("run.toml"), HasSubstr(part))))
         << line;
   };
@@ -366,12 +259,15 @@ TEST(ImportTorchtitanPlan, RefusesWithFileSettingAndRule) {
   refuse("module_fqns = 3\nspeed = 4", "settings that are not known: module_fqns, speed");
   refuse("[model]\ndim = 5", "model.dim: is 5, and the model's is 512");
   refuse("", "needs the number of devices", 0);
-  EXPECT_THAT(Read("run.toml", std::string(kToml) + "[activation_checkpoint]\nmode = \"x\""),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("once more")));
-  EXPECT_THAT(Read("run.toml", absl::StrReplaceAll(kToml, {{"\"full\"", "\"memory_budget\""}})),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("must name the mode none, full or selective")));
-  EXPECT_THAT(Read("run.py", absl::StrReplaceAll(kPython, {{"degree=2", "degree=count()"}})),
+  EXPECT_THAT(
+      ReadTorchtitan("run.toml", std::string(kToml) + "[activation_checkpoint]\nmode = \"x\""),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("once more")));
+  EXPECT_THAT(
+      ReadTorchtitan("run.toml", absl::StrReplaceAll(kToml, {{"\"full\"", "\"memory_budget\""}})),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("must name the mode none, full or selective")));
+  EXPECT_THAT(ReadTorchtitan("run.py", absl::StrReplaceAll(kTorchtitanPython,
+                                                           {{"degree=2", "degree=count()"}})),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("gives `parallelism.tensor_parallel_degree` no literal value")));
 }
@@ -379,9 +275,10 @@ TEST(ImportTorchtitanPlan, RefusesWithFileSettingAndRule) {
 // Release 0.3.0 gathers keys and values, as earlier ones did by default; those could pass them on.
 TEST(ImportTorchtitanPlan, ReadsHowRanksShareTokens) {
   const auto read = [](const std::string& lines) {
-    return Read("run.toml", absl::StrCat("[training]\nseq_len = 1024\n[activation_checkpoint]\n"
-                                         "mode = \"none\"\n[parallelism]\n",
-                                         "fsdp_reshard_after_forward = \"always\"\n", lines));
+    return ReadTorchtitan("run.toml",
+                          absl::StrCat("[training]\nseq_len = 1024\n[activation_checkpoint]\n"
+                                       "mode = \"none\"\n[parallelism]\n",
+                                       "fsdp_reshard_after_forward = \"always\"\n", lines));
   };
   const auto kind_of = [](const TorchtitanPlanImport& import) {
     return import.plan.stages[0].layer_runs[0].strategy.context_kind;
@@ -403,7 +300,8 @@ TEST(ImportTorchtitanPlan, ReadsHowRanksShareTokens) {
 // No code is run, so a choice that only some runs make is not known.
 TEST(ImportTorchtitanPlan, RefusesChoicesThatOnlySomeRunsMake) {
   const auto read = [](const std::string& choice) {
-    return Read("run.py", absl::StrCat("def make():\n"
+    return ReadTorchtitan("run.py",
+                          absl::StrCat("def make():\n"
                                        "    config = Trainer.Config(training=TrainingConfig(\n"
                                        "        local_batch_size=4, seq_len=1024))\n    ",
                                        choice, "\n    return config\n"));
@@ -433,9 +331,10 @@ TEST(ImportTorchtitanPlan, RefusesChoicesThatOnlySomeRunsMake) {
 // A section or a choice that is not read would count as torchtitan's default.
 TEST(ImportTorchtitanPlan, RefusesWhatItCannotRead) {
   const auto refuse = [](const std::string& text, const std::string& part) {
-    EXPECT_THAT(Read("run.py", "TRAINING = dict(local_batch_size=4, seq_len=1024)\n" + text),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         AllOf(HasSubstr("run.py: line "), HasSubstr(part))))
+    EXPECT_THAT(
+        ReadTorchtitan("run.py", "TRAINING = dict(local_batch_size=4, seq_len=1024)\n" + text),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 AllOf(HasSubstr("run.py: line "), HasSubstr(part))))
         << text;
   };
   const std::string degree = "gives `parallelism.tensor_parallel_degree` no literal value";
@@ -490,8 +389,8 @@ TEST(ImportTorchtitanPlan, ReadsOrRefusesEveryNameOfASection) {
         "s = replace(p)\n    config.parallelism = replace(s, tensor_parallel_degree=2)",
         "s = {}\n    s[\"parallelism\"] = P(tensor_parallel_degree=2)"}) {
     ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import,
-                         Read("run.py", absl::StrCat(begin, line, "\n")));
-    EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), UntiedModel())) << line;
+                         ReadTorchtitan("run.py", absl::StrCat(begin, line, "\n")));
+    EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), TorchtitanModel())) << line;
   }
   // Line 8 is the first that is not in `begin`.
   for (const char* const line : {"p.tensor_parallel_degree, x = make()",
@@ -523,20 +422,20 @@ TEST(ImportTorchtitanPlan, ReadsOrRefusesEveryNameOfASection) {
                                  "p.tensor_parallel_degree = 2, 3",
                                  "match x: p.tensor_parallel_degree = 2",
                                  "(q := find(config)).tensor_parallel_degree = 2"}) {
-    EXPECT_THAT(Read("run.py", absl::StrCat(begin, line, "\n")),
+    EXPECT_THAT(ReadTorchtitan("run.py", absl::StrCat(begin, line, "\n")),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run.py: line 8: ")))
         << line;
   }
-  EXPECT_THAT(Read("run.py", absl::StrCat("class Wide(ParallelismConfig):\n"
-                                          "    tensor_parallel_degree: int = 2\n",
-                                          begin, "config.parallelism = Wide()\n")),
+  EXPECT_THAT(ReadTorchtitan("run.py", absl::StrCat("class Wide(ParallelismConfig):\n"
+                                                    "    tensor_parallel_degree: int = 2\n",
+                                                    begin, "config.parallelism = Wide()\n")),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run.py: line 2: ")));
   // Settings of other sections do not matter.
   const std::string read = absl::StrCat(begin, "p.tensor_parallel_degree = 2\n    ");
   for (const char* const line :
        {"config.validator = Validator.Config(local_batch_size=1)", "a, b = make()", "a[name] = 3",
         "a.update(make())", "config.metrics.update(x=3)", "setattr(config.metrics, name, 2)"}) {
-    EXPECT_OK(Read("run.py", absl::StrCat(read, line, "\n")).status()) << line;
+    EXPECT_OK(ReadTorchtitan("run.py", absl::StrCat(read, line, "\n")).status()) << line;
   }
 }
 
@@ -555,29 +454,30 @@ def make(config):
   for (const char* const full : {"FullAC.Config()", "FullAC.Config(**options)",
                                  "{\"mode\": \"full\"}", "dict(mode=\"full\")"}) {
     ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import,
-                         Read("run.py", absl::StrCat(text, full, ")\n")));
-    EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), UntiedModel())) << full;
+                         ReadTorchtitan("run.py", absl::StrCat(text, full, ")\n")));
+    EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), TorchtitanModel())) << full;
   }
 }
 
 TEST(ImportTorchtitanPlan, NeedsTheFunctionIfSeveralDiffer) {
   const std::string two = absl::StrCat(
-      kPython,
-      absl::StrReplaceAll(kPython, {{"def llama", "def other"}, {"degree=2", "degree=4"}}));
-  EXPECT_THAT(Read("run.py", two),
+      kTorchtitanPython, absl::StrReplaceAll(kTorchtitanPython, {{"def llama", "def other"},
+                                                                 {"degree=2", "degree=4"}}));
+  EXPECT_THAT(ReadTorchtitan("run.py", two),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("another value than before; name the function")));
   ASSERT_OK_AND_ASSIGN(
       const TorchtitanPlanImport import,
-      ImportTorchtitanPlan({"run.py", two}, std::nullopt, "llama", UntiedModel(), 8));
-  EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), UntiedModel()));
-  EXPECT_THAT(ImportTorchtitanPlan({"run.toml", kToml}, std::nullopt, "llama", UntiedModel(), 8),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no functions")));
+      ImportTorchtitanPlan({"run.py", two}, std::nullopt, "llama", TorchtitanModel(), 8));
+  EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), TorchtitanModel()));
+  EXPECT_THAT(
+      ImportTorchtitanPlan({"run.toml", kToml}, std::nullopt, "llama", TorchtitanModel(), 8),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no functions")));
 }
 
 // Each prefix of whole lines is Python without a fault of syntax, or is refused for one.
 TEST(ImportTorchtitanPlan, RefusesAnExportedModuleThatIsCut) {
-  const ModelSpec model = UntiedModel();
+  const ModelSpec model = TorchtitanModel();
   ASSERT_OK_AND_ASSIGN(
       const std::vector<ExportedFile> files,
       ExportTorchtitanPlan(PlanOf(ExpectedPlan(), model), model, {*FindRuntime("torchtitan"), ""}));
@@ -586,16 +486,16 @@ TEST(ImportTorchtitanPlan, RefusesAnExportedModuleThatIsCut) {
   ASSERT_NE(whole, std::string::npos);
   int cuts = 0;
   for (size_t end = text.find('\n'); end < whole; end = text.find('\n', end + 1)) {
-    EXPECT_FALSE(Read("run.py", text.substr(0, end + 1)).ok()) << text.substr(0, end + 1);
+    EXPECT_FALSE(ReadTorchtitan("run.py", text.substr(0, end + 1)).ok()) << text.substr(0, end + 1);
     ++cuts;
   }
   EXPECT_GE(cuts, 20);
-  EXPECT_THAT(Read("run.py", text.substr(0, text.find("TRAINING = "))),
+  EXPECT_THAT(ReadTorchtitan("run.py", text.substr(0, text.find("TRAINING = "))),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("TRAINING: is missing: the module that parplan exported")));
-  EXPECT_THAT(Read("run.py", ""), StatusIs(absl::StatusCode::kInvalidArgument,
-                                           HasSubstr("has no setting of torchtitan")));
-  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, Read("run.py", text));
+  EXPECT_THAT(ReadTorchtitan("run.py", ""), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                     HasSubstr("has no setting of torchtitan")));
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, ReadTorchtitan("run.py", text));
   EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), model));
 }
 

@@ -29,7 +29,7 @@ struct HeldTask {
 };
 
 TEST(CallWorkers, RefusesATaskWhileAllAreBusy) {
-  // What tasks use outlives the workers, whose end waits for them.
+  // Tasks use these, so they outlive the workers, whose end waits for the tasks.
   HeldTask held[2];
   std::atomic<bool> has_run = false;
   std::promise<void> ran;

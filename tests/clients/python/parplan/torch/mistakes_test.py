@@ -54,7 +54,7 @@ def test_one_that_is_made_already_is_refused(name, is_optimizer):
     with pytest.raises(SpecInvalid, match="must be a function that makes one") as raised:
         start(model=model, **options)
     assert raised.value.metadata["field"] == name
-    # As the error says.
+    # The error asks for these two functions.
     run = start(optimizer=functools.partial(torch.optim.AdamW, lr=1e-4),
                 schedule=lambda made: torch.optim.lr_scheduler.CosineAnnealingLR(made, 1000))
     assert run.optimizers[0].param_groups[0]["lr"] == pytest.approx(1e-4)

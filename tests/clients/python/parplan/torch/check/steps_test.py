@@ -20,7 +20,7 @@ from parplan.torch.processes import start_ranks
 
 CASES = 60
 RANKS = 4
-# What steps of plans issue; broadcasts, which a profile has no times of, are none of them.
+# Steps of plans issue these kinds, and no broadcasts, of which a profile has no times.
 KINDS = {traffic.ALL_REDUCE, traffic.ALL_GATHER, traffic.REDUCE_SCATTER, traffic.ALL_TO_ALL,
          traffic.SEND, traffic.RECEIVE}
 
