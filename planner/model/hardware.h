@@ -20,7 +20,8 @@ struct DeviceDescription {
   // Identifier in the library of devices, for example `a100-sxm-80gb`.
   std::string device_id;
   // Devices whose kernels reach similar shares of their peaks: `volta`, `turing`, `ampere`, `ada`,
-  // `hopper`, `blackwell`, `cdna2`, `cdna3`, `cdna4`. Calibrations are fitted by family.
+  // `hopper`, `blackwell`, `blackwell-rtx`, `cdna2`, `cdna3`, `cdna4`. Calibrations are fitted by
+  // family.
   std::string device_family;
   // Floating-point operations per second of the matrix units, by the format of their operands.
   double matrix_flops_16_bit = 0.0;

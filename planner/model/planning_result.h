@@ -20,8 +20,9 @@ namespace parplan {
 
 // The state of a running search.
 struct SearchProgress {
-  // Candidates searched so far, and those there are: all plans of one batch size, pipeline degree,
-  // number of micro-batches and schedule are one candidate.
+  // Candidates searched so far, and those there are. A candidate of `exact` is all plans of one
+  // batch size, pipeline degree, number of micro-batches and schedule; other planners divide their
+  // spaces otherwise.
   int64_t done_candidate_count = 0;
   int64_t total_candidate_count = 0;
   // The step time of the best plan so far; for the planners that minimise memory, the shortest of
@@ -92,10 +93,11 @@ struct PlanFound {
   Plan plan;
   Prediction prediction;
   SearchSummary search;
-  // Other good plans, best first, if `PlanningRules::top_plan_count` is above 1. Those of `exact`
-  // differ from each other and from `plan` in pipeline degree, virtual stages, schedule,
-  // micro-batch count, batch, or the set of the strategies of layers (docs/search.md). Those of
-  // other planners are only unequal.
+  // Other good plans if `PlanningRules::top_plan_count` is above 1, in the planner's order: by
+  // `IsBetterPlan`, or, for planners that minimise memory, by peak memory or by its sum with the
+  // weighted time. Those of `exact` differ from each other and from `plan` in pipeline degree,
+  // virtual stages, schedule, micro-batch count, batch, or the set of the strategies of layers
+  // (docs/search.md). Those of other planners are only unequal.
   std::vector<PredictedPlan> alternatives;
   // The Pareto front of time and memory from the fastest to the smallest plan if
   // `PlanningRules::wants_memory_front` is set; `plan` is the first.
@@ -109,8 +111,8 @@ struct PlanFound {
 // covers none that does if `search.termination` is `kOptimal`: for `exact` that is every plan of
 // the space. Otherwise nothing is proved.
 struct NothingFits {
-  // Smallest usable memory (after headroom) and device memory (before headroom) with which the same
-  // planner finds a plan; exact to 1 MiB.
+  // Usable memory (after headroom) and device memory (before headroom) with which the same planner
+  // finds a plan: the smallest, exact to 1 MiB, if `memory_is_proved`, else only enough.
   Bytes smallest_usable_memory;
   Bytes smallest_device_memory;
   // Whether it is proved that less memory is not enough.

@@ -1,5 +1,5 @@
 // How a search ended, and its counts. A `PlanningResult` has one. `SearchSummary` in
-// proto/parplan/v1/plan.proto has the same fields.
+// proto/parplan/v1/plan.proto has these fields, and running times beside them.
 
 #ifndef PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_
 #define PARPLAN_PLANNER_MODEL_SEARCH_SUMMARY_H_
@@ -42,8 +42,8 @@ struct SearchSummary {
   // counts on any number of threads, unless a limit of time ended the search.
   int64_t expanded_state_count = 0;
   int64_t pruned_state_count = 0;
-  // Candidates looked at; plans of one batch size, pipeline degree, number of micro-batches and
-  // schedule are one candidate.
+  // Candidates (`SearchProgress`) that the planner listed, whether or not it came to each. `exact`
+  // leaves out those of unlisted partitions and of larger micro-batch groups.
   int64_t candidate_count = 0;
 };
 
