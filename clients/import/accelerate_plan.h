@@ -16,50 +16,60 @@
 
 namespace parplan {
 
-// Facts that the script has and the file need not. One that differs from the file's is an error.
+// Values that the training script knows and the file may lack. A value that is set here and differs
+// from the file's value is an error.
 struct AcceleratePlanOptions {
-  // Ranks of the job: 1 to kMaxImportCount (named_text.h). Needed also if the file has them.
+  // Number of ranks of the job, from 1 to kMaxImportCount (named_text.h). Must be set, also if the
+  // file has it.
   int device_count = 0;
-  // Samples of one micro-batch on one replica. 0: PARPLAN_MICRO_BATCH_SIZE_PER_RANK of the file,
-  // which is then needed.
+  // Samples of one micro-batch on one data-parallel replica. 0 stands for
+  // PARPLAN_MICRO_BATCH_SIZE_PER_RANK of the file, which must then be there.
   int micro_batch_size = 0;
-  // Micro-batches of a step. 0: ACCELERATE_GRADIENT_ACCUMULATION_STEPS or
-  // PARPLAN_GRADIENT_ACCUMULATION_STEPS of the file, or one.
+  // Number of micro-batches of one step. 0 stands for ACCELERATE_GRADIENT_ACCUMULATION_STEPS or
+  // PARPLAN_GRADIENT_ACCUMULATION_STEPS of the file, or for 1 if it has neither.
   int accumulation_step_count = 0;
-  // Whether all decoder layers are recomputed. Absent: as FSDP_ACTIVATION_CHECKPOINTING or
-  // PARPLAN_RECOMPUTE of the file says, or not.
+  // Whether all decoder layers are recomputed. If absent, FSDP_ACTIVATION_CHECKPOINTING or
+  // PARPLAN_RECOMPUTE of the file decides; a file with neither means false, with a note.
   std::optional<bool> recompute;
-  // The configuration of DeepSpeed that the settings name by its path. Needed exactly then.
+  // The configuration of DeepSpeed whose path the settings contain. Must be set if they contain
+  // one, and absent otherwise.
   std::optional<NamedText> deepspeed_config;
 };
 
 // The plan that was read, and what the reader assumed.
 struct AcceleratePlanImport {
   Plan plan;
-  // DeepSpeed trains; else PyTorch does.
+  // Whether DeepSpeed trains; otherwise PyTorch does.
   bool is_of_deepspeed = false;
   // Assumptions, one sentence per entry.
   std::vector<std::string> notes;
 };
 
-// Reads the plan that Accelerate runs with the settings in `file`: lines `NAME=value`, for example
-// an `accelerate.env` of `ExportAcceleratePlan` (exports/accelerate_plan_export.h), which gives the
-// exported plan again; or lines `key: value` of a configuration, which the launcher turns into such
-// variables. Without sizes of parallelism all devices are data-parallel: sharded with FSDP, else
-// replicas. Without a precision the settings mean fp32. Settings that change neither shape nor
-// parallelism are ignored and noted. Every plan that is read can be exported again: those of
-// `distributed_type: DEEPSPEED` (accelerate_deepspeed.h) to DeepSpeed.
+// Returns the plan that Accelerate runs for `model` with the settings in `file`: lines `NAME=value`
+// of environment variables, or lines `key: value` of a configuration, which the launcher turns into
+// such variables. Importing an `accelerate.env` that ExportAcceleratePlan
+// (exports/accelerate_plan_export.h) wrote returns the plan that was exported. Every plan returned
+// here can be exported: to Accelerate, or to DeepSpeed if DeepSpeed trains
+// (accelerate_deepspeed.h). A pure function, which keeps no reference to its arguments.
 //
-// Returns INVALID_ARGUMENT (SPEC_INVALID) for a model that RequireDecoderModel
-// (exports/uniform_plan.h) refuses; with the file for a number of devices that is missing, an
-// option below 0 or above kMaxImportCount, settings that are unknown (all in one message), and what
-// Accelerate cannot run, with the reason of `ExportAcceleratePlan`; and with file and variable, or
-// line, for the errors of AccelerateSettings (accelerate_settings.h); for training on processors or
-// by Megatron-LM; for another precision than `model` has; for
-// contradictions (sizes whose product is not the devices, ...); and for what plans do not describe
-// (parameters or checkpoints outside the devices, the whole model as one unit, keys and values
-// gathered while their gradients go round). Of several faults one is returned; settings that are
-// unknown come after those of the settings that are known.
+//   - Degrees: if no size of parallelism is above 1, all devices are data-parallel: they shard with
+//     FSDP, and are replicas without it.
+//   - Precision is the model's, and the file is only compared with it. A file without
+//     `mixed_precision` means fp32.
+//   - Known settings that change neither shape nor parallelism are ignored and listed in a note.
+//
+// Every error is INVALID_ARGUMENT (SPEC_INVALID). A call reports one fault, and a fault of a known
+// setting rather than unknown settings. If DeepSpeed trains, the errors are those of
+// accelerate_deepspeed.h. Otherwise, errors that name
+//   - the model: RequireDecoderModel (exports/uniform_plan.h) refuses it;
+//   - the file: an option is out of range, settings are unknown (all of them in one message), or
+//     Accelerate cannot run the plan (with the message of ExportAcceleratePlan);
+//   - file and variable, or line: the errors of AccelerateSettings (accelerate_settings.h); a
+//     `deepspeed_config` although DeepSpeed does not train; precision or numbers contradict
+//     `model`, `options` or each other (sizes whose product is not `device_count`); or the setting
+//     asks for something that plans do not describe: training on processors or by Megatron-LM,
+//     parameters or checkpoints outside the devices, FSDP that gathers the whole model as one
+//     unit, or context parallelism by `allgather`.
 absl::StatusOr<AcceleratePlanImport> ImportAcceleratePlan(const NamedText& file,
                                                           const ModelSpec& model,
                                                           const AcceleratePlanOptions& options);

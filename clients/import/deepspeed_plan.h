@@ -15,19 +15,26 @@
 
 namespace parplan {
 
-// Facts that the script has and the file need not. One that differs from the file's is an error.
+// Values that the training script knows and the file may lack. A value that is set here and differs
+// from the file's value is an error.
 struct DeepSpeedPlanOptions {
-  // Ranks of the job: 1 to kMaxImportCount (named_text.h).
+  // Number of ranks of the job, from 1 to kMaxImportCount (named_text.h). Must be set, because no
+  // file has it.
   int device_count = 0;
-  // Stages of the model's PipelineModule. 0: `pipeline.stages` of the file, or one.
+  // Number of stages of the model's PipelineModule. 0 stands for `pipeline.stages` of the file, or
+  // for one stage if that is absent or `auto`.
   int pipeline_stage_count = 0;
-  // Samples of a micro-batch on one device and micro-batches of a step: what a trainer fills in
-  // where the file says `auto`. 0: what the file says.
+  // Samples of one micro-batch on one data-parallel replica. Replaces `auto` in
+  // `train_micro_batch_size_per_gpu`, and `auto` in `train_batch_size` is then the product that
+  // `ImportDeepSpeedPlan` names. 0 stands for the file's value.
   int micro_batch_size = 0;
+  // Number of micro-batches of one step. Replaces `auto` in `gradient_accumulation_steps`. 0 stands
+  // for the file's value.
   int accumulation_step_count = 0;
-  // Whether all decoder layers are recomputed. Absent: as the file says, or not; with several
-  // stages in `pipeline.activation_checkpoint_interval`, with one in
-  // `activation_checkpointing.number_checkpoints`.
+  // Whether all decoder layers are recomputed. If absent, the file decides: by
+  // `pipeline.activation_checkpoint_interval` if there are several stages, and by
+  // `activation_checkpointing.number_checkpoints` if there is one. A file without that key means
+  // false, with a note.
   std::optional<bool> recompute;
 };
 
@@ -38,26 +45,33 @@ struct DeepSpeedPlanImport {
   std::vector<std::string> notes;
 };
 
-// Reads the plan that DeepSpeed runs with the configuration in `file`, for example a
-// `ds_config.json` of `ExportDeepSpeedPlan` (exports/deepspeed_plan_export.h), which gives the
-// exported plan again. Of the three numbers of a batch any two give the third, as in DeepSpeed, and
-// without `gradient_accumulation_steps` and one of the others a step has one micro-batch. DeepSpeed
-// counts tensor-parallel ranks in `train_batch_size`; the plan's batch does not. Without `bf16` and
-// `fp16` the precision is fp32; if one of them is enabled by `auto`, the precision is the model's.
-// An optimizer without a `type` is the model's. Keys that change neither shape nor parallelism are
-// ignored and noted. Every plan that is read can be exported again.
+// Returns the plan that DeepSpeed runs for `model` with the configuration in `file`. Importing a
+// `ds_config.json` that ExportDeepSpeedPlan (exports/deepspeed_plan_export.h) wrote returns the
+// plan that was exported, and every plan returned here can be exported. A pure function, which
+// keeps no reference to its arguments.
 //
-// Returns INVALID_ARGUMENT (SPEC_INVALID) for a model that RequireDecoderModel
-// (exports/uniform_plan.h) refuses; with the file for one that is no JSON object or too large, a
-// number of devices or stages out of range, keys that are unknown (all in one message), and what
-// DeepSpeed cannot run, with the reason of `ExportDeepSpeedPlan`; and with file and key for values
-// of a wrong type; for numbers that a trainer fills in (`auto`, but for `pipeline.stages` and what
-// `options` have); for another precision or optimizer than `model` has; for contradictions (degrees
-// that do not divide the devices, batches that are no product, ...); and for what plans do not
-// describe: states or activations outside the devices, optimizer states of 16 bits, divided
-// checkpoints, quantized messages, sharding over some replicas, changing sequence lengths. Of
-// several faults one is returned; keys that are unknown come after those of the keys that are
-// known.
+//   - Batch: `train_batch_size` is `train_micro_batch_size_per_gpu` times
+//     `gradient_accumulation_steps` times the data-parallel and the tensor-parallel degree, as
+//     DeepSpeed counts. Two of these three keys determine the third. A file with one of the two
+//     sizes alone means one micro-batch a step. `Plan::global_batch_size` does not contain the
+//     tensor-parallel degree.
+//   - Precision and optimizer are the model's, and the file is only compared with them. A file that
+//     enables neither `bf16` nor `fp16` means fp32. `enabled: auto` and a missing `optimizer.type`
+//     agree with every model.
+//   - Known keys that change neither shape nor parallelism are ignored and listed in a note.
+//
+// Every error is INVALID_ARGUMENT (SPEC_INVALID). A call reports one fault, and a fault of a known
+// key rather than unknown keys. Errors that name
+//   - the model: RequireDecoderModel (exports/uniform_plan.h) refuses it;
+//   - the file: an option is out of range, the text is no JSON object or has more than
+//     kMaxImportBytes, the degrees do not divide the devices, keys are unknown (all of them in one
+//     message), or DeepSpeed cannot run the plan (with the message of ExportDeepSpeedPlan);
+//   - file and key: a value has the wrong type or is out of range; a number is `auto`, except
+//     `pipeline.stages` and the numbers that `options` replace; precision, optimizer or numbers
+//     contradict `model`, `options` or each other; or the key asks for something that plans do not
+//     describe: offloading to host or disk, optimizer states of 16 bits, partitioned activation
+//     checkpoints, quantized messages, sharding within some replicas (hpZ, MiCS), or a step of
+//     another kind, such as `amp`, `compile`, `elasticity` or `curriculum_learning`.
 absl::StatusOr<DeepSpeedPlanImport> ImportDeepSpeedPlan(const NamedText& file,
                                                         const ModelSpec& model,
                                                         const DeepSpeedPlanOptions& options);

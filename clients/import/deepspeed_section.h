@@ -1,5 +1,5 @@
-// One object of a configuration of DeepSpeed, and what was read of it. `ImportDeepSpeedPlan` reads
-// with it.
+// Reads one JSON object of a configuration of DeepSpeed and remembers which keys were read.
+// `ImportDeepSpeedPlan` uses one reader for each object.
 
 #ifndef PARPLAN_CLIENTS_IMPORT_DEEPSPEED_SECTION_H_
 #define PARPLAN_CLIENTS_IMPORT_DEEPSPEED_SECTION_H_
@@ -15,29 +15,31 @@
 
 namespace parplan {
 
-// The reader of one object. It remembers the first error (`fields().status()`) and goes on, and
-// sorts the keys that were not read. Not thread-safe.
+// The reader of one object. After an error it goes on reading; `fields().status()` is the first
+// error. Not thread-safe.
 class DeepSpeedSection {
  public:
-  // `key` names the object in the file; empty for the file itself. A null `object` is one without
-  // keys; any other must outlive this.
+  // `key` is the object's key in the file; empty for the object that is the whole file. A null
+  // `object` counts as an object without keys; any other object must outlive this reader.
   DeepSpeedSection(const nlohmann::json* object, absl::string_view file_name, std::string key);
 
   // The reader of the object's values; errors name `KEY.FIELD`.
   ConfigFields& fields() { return fields_; }
-  // Returns whether the key is there and not null. Does not count as reading.
+  // Returns whether the key is there and not null. The key does not count as read afterwards, here
+  // and in the next two.
   bool Has(const char* key) const { return fields_.Has(key); }
-  // Returns whether the value is there and `auto`, which a trainer fills in. Does not count as
-  // reading.
+  // Returns whether the value is there and `auto`, which a trainer fills in.
   bool IsAuto(const char* key) const;
-  // Returns whether the value is there and is this truth value. Does not count as reading.
+  // Returns whether the value is there and is the boolean `value`.
   bool Is(const char* key, bool value) const;
   // Returns the whole number of at least `minimum`, which is 0 or 1, or nothing if the key is
-  // absent or null. Another value and `auto` are errors, after which the result means nothing.
+  // absent or null. Remembers an error for `auto` and any other value, and then returns a result
+  // without meaning.
   std::optional<int> Number(const char* key, int minimum);
-  // Appends the keys that were not read, those that are null too, with the path in the file: to
-  // `ignored` those that change neither the shape of the model nor how it is divided over ranks, to
-  // `unknown` the others.
+  // Appends the keys that were not read, also keys whose value is null, each with its path in the
+  // file. Keys that are known to change neither the shape of the model nor how it is divided over
+  // ranks go to `ignored`, and so do keys that begin with `_`, which are comments; all others go to
+  // `unknown`.
   void Sort(std::vector<std::string>* ignored, std::vector<std::string>* unknown) const;
 
  private:
