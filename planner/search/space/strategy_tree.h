@@ -1,12 +1,12 @@
 // The decision tree of Galvatron: every way to spread a layer over the ranks of a stage. The
 // baselines of baseline_search.h and the study of the 2022 code list strategies by it.
 //
-// It has the three rules of docs/papers.md 1.1 (reading notes and authors' code): the pipeline
-// comes first, between equal groups of devices; every split is into equal groups; data parallelism
-// and sharded data parallelism are never mixed in one strategy. A stage of 2^k ranks has 4k-1
-// strategies (1 for one rank), all pipeline degrees of 2^n devices together have 2n^2+n+1, and
-// recomputation doubles both. Here degrees need not be powers of two: any divisor from 2 up is
-// allowed.
+// The tree keeps the three rules of docs/papers.md 1.1 (reading notes and authors' code): the
+// pipeline comes first, between equal groups of devices; every split is into equal groups; data
+// parallelism and sharded data parallelism are never mixed in one strategy. A stage of 2^k ranks
+// has 4k-1 strategies (1 for one rank), all pipeline degrees of 2^n devices together have 2n^2+n+1,
+// and recomputation doubles both numbers. Degrees need not be powers of two here: any divisor from
+// 2 up is allowed.
 //
 // Words (docs/glossary.md): a definition is the sizes of a layer, the same for equal layers.
 
@@ -27,35 +27,38 @@ namespace parplan {
 std::vector<int64_t> Divisors(int64_t number);
 
 // Returns the strategies of a stage of `rank_count` ranks in ascending order, each with and without
-// recomputation if `with_recompute`. None is sequence-parallel, because the profile decides that,
-// not the tree; none shares tokens or spreads experts; sharding is of parameters or of nothing, and
-// recomputation of whole layers. REQUIRES, unchecked: rank_count >= 1.
+// recomputation of whole layers if `with_recompute`, else without. No strategy has sequence
+// parallelism, because the profile decides on it and not the tree; none has context or expert
+// parallelism; each shards the parameters over all data-parallel ranks or shards nothing.
+// REQUIRES, unchecked: rank_count >= 1.
 std::vector<Strategy> StageStrategies(int rank_count, bool with_recompute);
 
 // The part of the tree a planner uses.
 struct SearchSpace {
-  // Whether strategies shard all states over data-parallel ranks: some may, none does, all do.
+  // Whether strategies shard parameters over data-parallel ranks: both kinds are allowed, only
+  // those that shard nothing, or only those that shard whenever the data-parallel degree is above
+  // 1.
   enum class Sharding { kAny, kNever, kAlways };
 
-  // The only degree allowed, if set; `tensor_parallel_degree` likewise. `AllowedStrategies` does
-  // not read the pipeline degree, which its callers choose.
+  // The only pipeline and the only tensor-parallel degree allowed, each if it is set.
+  // `AllowedStrategies` does not read the pipeline degree, because its callers choose that.
   std::optional<int> pipeline_parallel_degree;
   std::optional<int> tensor_parallel_degree;
-  // `kAlways` shards parameters whenever the data-parallel degree is above 1.
   Sharding sharding = Sharding::kAny;
+  // Whether strategies may recompute whole layers.
   bool recompute = true;
   // Whether tensor-parallel groups must have consecutive ranks.
   bool only_tensor_innermost = false;
-  // The strategy of all transformer layers, if set. Embedding and head have it too, except for
-  // recomputation, if the problem has no `end-strategies`. Its sequence parallelism is not
-  // compared.
+  // The strategy of all transformer layers, if set; its member `sequence_parallel` is ignored.
+  // Without the dimension `end-strategies`, embedding and head have the same strategy, but without
+  // recomputation.
   std::optional<Strategy> transformer_strategy;
-  // The strategy whose sharding of the tied table all layers that hold it use, if set.
+  // If set, all layers that hold the tied table shard that table as this strategy does.
   std::optional<Strategy> table_strategy;
   // The strategy of embedding and head, if set, its sequence parallelism included.
   std::optional<Strategy> end_strategy;
-  // Whether all layers that tensor parallelism splits have sequence parallelism or none has, if
-  // set.
+  // If set: true if all layers that tensor parallelism splits must have sequence parallelism, false
+  // if none may have it.
   std::optional<bool> sequence_parallel;
 };
 
