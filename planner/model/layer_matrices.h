@@ -1,6 +1,6 @@
 // The parameters of a layer by part, and how tensor-parallel ranks split them. The cost model, the
-// operators of the ILP and `ParametersByPart` count by it. REQUIRES for all functions of a layer:
-// `LayerDefinition::Create` made it, which is not checked.
+// operators of the ILP and `ParametersByPart` call these functions. REQUIRES, unchecked:
+// `LayerDefinition::Create` made every layer that is passed.
 
 #ifndef PARPLAN_PLANNER_MODEL_LAYER_MATRICES_H_
 #define PARPLAN_PLANNER_MODEL_LAYER_MATRICES_H_
@@ -11,13 +11,13 @@
 
 namespace parplan {
 
-// Elements by the way in which `t` tensor-parallel ranks share them.
+// Numbers of elements by how `t` tensor-parallel ranks divide them.
 struct SplitElements {
-  // Each rank has a t-th.
+  // Elements of which each rank has a t-th.
   int64_t split = 0;
-  // Keys and values: each rank has a t-th, but never less than one head.
+  // Elements of keys and values, of which each rank has a t-th, but never less than one head.
   int64_t of_key_value_heads = 0;
-  // Each rank has all.
+  // Elements of which each rank has all.
   int64_t copied = 0;
 
   // Returns the elements that all ranks together have, copies counted once.
@@ -27,8 +27,8 @@ struct SplitElements {
 // The elements of one part of a layer.
 struct PartElements {
   SplitElements matrices;
-  // Convolutions, norms inside the part, and other vectors. Without biases but those of state
-  // spaces.
+  // Convolutions, norms inside the part, and other vectors. Biases are counted for state spaces
+  // alone.
   SplitElements vectors;
 
   int64_t Sum() const { return matrices.Sum() + vectors.Sum(); }
@@ -46,8 +46,8 @@ int NormCount(const LayerDefinition& layer);
 // of a rank. 0 for opaque layers.
 int ParameterTensorCount(const LayerDefinition& layer);
 
-// Returns those of them that are split over ranks of expert parallelism; 0 for layers without
-// experts.
+// Returns the number of those parameter tensors that expert-parallel ranks divide among themselves;
+// 0 for layers without experts.
 int ExpertTensorCount(const LayerDefinition& layer);
 
 // Returns the elements of the parts before the feed-forward part: all attention blocks, or the
@@ -78,7 +78,7 @@ struct FeedForwardElements {
   // Matrices of one expert.
   int64_t expert = 0;
 
-  // Elements that every tensor-parallel rank has all of.
+  // Returns the elements of which every tensor-parallel rank has all.
   int64_t copied() const { return router + latent; }
 };
 // Returns the elements of the feed-forward part; 0 of each for a layer without one.
@@ -110,8 +110,8 @@ struct AttentionWidths {
 AttentionWidths AttentionWidthsOf(const LayerDefinition& layer);
 
 // Returns the width of what tensor-parallel ranks exchange at the input of an attention block: the
-// residual stream, or the compressed vectors of latent attention, beside the stream if its queries
-// are not compressed.
+// residual stream; or, for latent attention, the compressed vectors, and in addition the residual
+// stream if its queries are not compressed.
 int64_t AttentionInputWidth(const LayerDefinition& layer);
 
 // Returns the number of parts into which `degree` ranks split keys and values: each has one head at
