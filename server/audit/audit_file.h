@@ -1,5 +1,6 @@
 // An audit log in a file: one JSON object a line, each with the digest of the line before, so that
-// a line that was changed or taken out shows (`VerifyAuditFile`). server/main/main.cc opens one.
+// `VerifyAuditFile` (audit_verifier.h) detects a line that was changed or removed. If the last
+// lines are removed, only `head` shows it. server/main/main.cc opens one.
 //
 //   {"sequence":2,"time":"2026-11-25T21:00:00.5Z","event":"signature","decision":"allowed",
 //    "identity":"dns:slurm.example","role":"planner","method":"CreatePlan",
@@ -41,87 +42,107 @@ struct AuditHead {
   friend bool operator==(const AuditHead&, const AuditHead&) = default;
 };
 
-// The operations of the system that a log depends on, which a test replaces. Each returns 0 or a
-// value of errno. One log calls it from one thread at a time; tests apart, all logs share `Real()`.
+// The system calls by which a log writes lines, so that a test can replace them. Opening a file
+// does not go through here. Each returns 0 or a value of errno. A log calls its disk from one
+// thread at a time; outside tests all logs have the same disk, `Real()`.
 class AuditDisk {
  public:
   virtual ~AuditDisk() = default;
 
-  // Appends all of `text` to the file, or the beginning of it and an error.
+  // Appends `text`. After an error the file may end with a part of `text`.
   virtual int Append(int descriptor, absl::string_view text);
-  // Waits until what was appended survives a power cut.
+  // Waits until the lines that were appended survive a power cut.
   virtual int Flush(int descriptor);
-  // Cuts the file to `size` bytes.
+  // Truncates the file to `size` bytes.
   virtual int Cut(int descriptor, int64_t size);
 
-  // Returns the one of the system. It lives as long as the process.
+  // Returns the disk of this system. It lives as long as the process.
   static AuditDisk& Real();
 };
 
-// Safe to use from any thread. One thread of the log writes all lines: those that arrive while it
-// waits for the disk are written, and flushed, together. So a hundred callers wait for two flushes
-// and not for a hundred.
+// Safe to use from any thread. One thread of the log writes all lines. Records that arrive while
+// the thread waits for the disk form the next batch, which is written and flushed as a whole. So a
+// caller waits for at most two flushes: the one in progress and that of its own batch.
+//
+// A refusal is a record with `Event::kRefusal` (audit_record.h). No caller waits for its line.
 class AuditFile : public AuditSink {
  public:
   // How a log is kept.
   struct Options {
-    // Whether a record that cannot be written is an error.
+    // Whether `Write` fails if its record cannot be written. If false, `Write` returns OK and only
+    // `on_failure` reports the failure.
     bool is_required = false;
-    // Called after each failure with its error (UNAVAILABLE, AUDIT_UNAVAILABLE) and the number of
-    // records it concerns, on the thread of the log, which waits for it; it must not call the log.
-    // May be empty.
+    // Called once for each batch that could not be written, with the error (UNAVAILABLE,
+    // AUDIT_UNAVAILABLE) and the number of records in the batch. The thread of the log runs this
+    // function and writes nothing meanwhile, so the function must not call the log. May be empty.
     std::function<void(const absl::Status& status, int64_t record_count)> on_failure;
-    // The time of the lines. Neither this nor `disk` may be null.
+    // Clock for `time` in the lines, which is the time of `Write`. Not null; must outlive the log.
     const Clock* clock = &Clock::Real();
+    // Not null; must outlive the log.
     AuditDisk* disk = &AuditDisk::Real();
   };
 
-  // Refusals of one identity that are written in a second. What comes beyond is counted in the
-  // identity's next line (`omitted_refusals`), so that no caller fills the disk by being refused.
+  // Largest number of refusals of one identity that are written in one second. Further ones are
+  // omitted: the identity's next line only counts them (`omitted_refusals`), so that no caller
+  // fills the disk by being refused.
   static constexpr int kMaxRefusalsPerSecond = 20;
-  // Identities whose refusals are counted; when there are more, all counts are lost and start anew.
+  // Largest number of identities whose refusals are counted. The first refusal of a further
+  // identity clears the counts of all identities: omitted refusals that no line counts yet are
+  // lost, and each identity may write kMaxRefusalsPerSecond again.
   static constexpr size_t kMaxCountedIdentities = 4096;
-  // Records that wait, beyond which refusals are only counted, as those above: no caller waits for
-  // their lines, so that nothing else bounds them while a disk hangs. A record takes up to 20 KB.
+  // Length of the queue from which on refusals are omitted, as beyond kMaxRefusalsPerSecond.
+  // Without this limit a disk that hangs would let the queue grow, because refusals do not block
+  // their callers. A refusal takes up to 20 KB.
   static constexpr size_t kMaxQueueLength = 1024;
 
-  // Opens the log at `path`, or makes one that only its owner can read, and goes on after its last
-  // line; lines before it are not checked, nor are the permissions of a file that is there. Cuts
-  // off a last line without its end, which a crash left before any answer. FAILED_PRECONDITION
-  // (AUDIT_UNAVAILABLE) if the file cannot be opened, read or cut, its folder cannot be synced, it
-  // is a symbolic link or no regular file, another server has it open, its last line, or what
-  // follows it, is none of an audit log, or the system has no thread for the log. `clock` and
-  // `disk` must outlive the log.
+  // Opens the log at `path` and goes on after its last line, or makes a log that only its owner can
+  // read. Neither earlier lines nor the permissions of an existing file are checked. Removes an
+  // incomplete last line: a crash left it, and no caller was answered that it was written.
+  //
+  // FAILED_PRECONDITION (AUDIT_UNAVAILABLE) if
+  //   - the file cannot be opened, read or truncated, or its folder cannot be synced;
+  //   - it is a symbolic link or no regular file;
+  //   - another log has it open, in this process or another (flock);
+  //   - its last complete line, or the incomplete text after that, is not from an audit log;
+  //   - no thread can be started.
   static absl::StatusOr<std::unique_ptr<AuditFile>> Open(const std::string& path, Options options);
 
-  // Writes the records that wait, for as long as the disk takes.
+  // Writes the records in the queue, and waits for that as long as the disk takes. REQUIRES,
+  // unchecked: no other call is running.
   ~AuditFile() override;
 
   AuditFile(const AuditFile&) = delete;
   AuditFile& operator=(const AuditFile&) = delete;
 
-  // Waits until the record is on the disk, without a limit if the disk hangs; not for a refusal,
-  // which returns OK at once. UNAVAILABLE (AUDIT_UNAVAILABLE) if it is not there and `is_required`;
-  // without `is_required` always OK. A record that could not be written is not tried again, and
-  // those that were to be written with it fail too; the next one is tried anew. What a failed
-  // writing left of a line is cut off, at the latest before the next line. A refusal that could not
-  // be written is counted in the identity's next line. Texts of the record above 4096 bytes are
-  // cut, and so are the identities by which refusals are counted; ids of keys are not.
+  // Appends a line for `record`.
+  //   - A refusal returns OK at once and is written later.
+  //   - Any other record waits until its line has reached the disk, without a limit if the disk
+  //     hangs. If the line could not be written: UNAVAILABLE (AUDIT_UNAVAILABLE) with
+  //     `is_required`, else OK.
+  // If a batch fails, all of its records fail and none is tried again; they use no `sequence`. The
+  // next batch is tried anyway, after the part of a line that may be left was truncated. A refusal
+  // that could not be written counts as omitted. Texts of the record are cut to 4096 bytes with a
+  // note of their length, except `key_ids`; refusals are counted by the identity after the cut.
   absl::Status Write(const AuditRecord& record) override;
 
-  // Waits, without a limit if the disk hangs, until the records that were handed over before are in
-  // the file, or failed. Refusals alone are then in the file, but need not have reached the disk.
+  // Waits, without a limit if the disk hangs, until all records that were passed to `Write` before
+  // are in the file or have failed. A batch of nothing but refusals is not flushed: its lines are
+  // in the file, but may not survive a power cut.
   void Flush();
 
-  // Opens `path` again, after the file was renamed to be kept elsewhere; does nothing if `path` is
-  // still the file in use. A new or empty file goes on with number and digest of the old one, by a
-  // line of its own (event `continuation`), a file with lines after its own last
-  // line. Records that wait go to the file that is opened. Returns the errors of `Open`,
-  // UNAVAILABLE (AUDIT_UNAVAILABLE) if that line cannot be written; the old file stays in use then.
-  // May wait for the disk.
+  // Opens `path` again, after the file was renamed to be kept elsewhere; the server calls it on
+  // SIGHUP. Does nothing if `path` still names the file in use.
+  //   - A new or empty file begins with a line whose event is `continuation`, and which goes on
+  //     with `sequence` and digest of the old file.
+  //   - A file that already has lines goes on after its own last line, with no link to the old
+  //     file.
+  // Records in the queue go to the file that was opened. Returns the errors of `Open` except that
+  // of the thread, and UNAVAILABLE (AUDIT_UNAVAILABLE) if the `continuation` line cannot be
+  // written. After any error the old file stays in use. May wait for the disk.
   absl::Status Reopen();
 
-  // Returns the last line written, of this file or those before. May wait for the disk.
+  // Returns number and digest of the last line that was written, to this file or an earlier one.
+  // May wait for the disk.
   AuditHead head() const;
 
  private:
@@ -135,28 +156,32 @@ class AuditFile : public AuditSink {
   struct Waiting {
     AuditRecord record;
     absl::Time time;
-    // Refusals that its line counts.
+    // Omitted refusals of the same identity that its line counts.
     int64_t omitted_count = 0;
-    // Hears how it went; absent if no caller waits.
+    // Receives the outcome; absent if no caller waits.
     std::optional<std::promise<absl::Status>> outcome;
   };
 
   AuditFile(std::string path, Options options)
       : path_(std::move(path)), options_(std::move(options)) {}
 
-  // Opens the file and reads its head; that stays for an empty file.
+  // Opens the file and reads `head` and `size` from it; leaves `head` as it is for a file without
+  // lines.
   absl::Status OpenFile(FileDescriptor& file, AuditHead& head, int64_t& size) const;
 
   // Runs on the thread of the log.
   void WriteWaiting();
-  // Writes the lines of a batch, which is not empty, and flushes them if anybody waits.
+  // Writes the lines of a batch, which is not empty, and flushes them if a caller waits.
   absl::Status Append(const std::deque<Waiting>& batch);
-  // Reports how it went to all who wait.
+  // Reports the outcome of a batch to its callers.
   void Conclude(std::deque<Waiting> batch, const absl::Status& status);
   absl::Status WriteError(int error) const;
 
-  // Returns whether a refusal is only counted. REQUIRES: `mutex_` is held.
+  // Returns whether `record` is a refusal that is to be omitted, and counts a refusal either way.
+  // REQUIRES, here and in the next, unchecked: `mutex_` is held.
   bool Omits(const AuditRecord& record, absl::Time now);
+  // Returns the number of omitted refusals of an identity that no line counts yet, and sets it to
+  // 0.
   int64_t TakeOmitted(const std::string& identity);
 
   const std::string path_;
@@ -167,8 +192,8 @@ class AuditFile : public AuditSink {
   // Guarded by mutex_, as the next ones.
   std::deque<Waiting> queue_;
   std::map<std::string, Refusals> refusals_;
-  int64_t taken_count_ = 0;      // Records that were handed over.
-  int64_t concluded_count_ = 0;  // Of these, those that are written or failed.
+  int64_t taken_count_ = 0;      // Records that entered the queue.
+  int64_t concluded_count_ = 0;  // Those of them that are written or have failed.
   bool ending_ = false;
 
   mutable std::mutex file_mutex_;  // Held while the disk works; never taken under `mutex_`.

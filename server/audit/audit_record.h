@@ -19,16 +19,18 @@ struct AuditRecord {
     kCall,
     // A plan was signed and is about to be stored and handed out.
     kSignature,
-    // A call was refused: no role of the caller allows it, its token is not accepted, or the job
-    // has a plan of another caller. Nothing takes place, so that no caller waits for its line.
+    // A call was refused: no role of the caller allows the call, the caller's token is not
+    // accepted, or the job has a plan of another caller. The call changes nothing, so the caller
+    // does not wait until the line is written.
     kRefusal,
   };
 
   Event event = Event::kCall;
   // `Identity::text` of the caller.
   std::string identity;
-  // Name of the role that allows the call; in a refusal, all roles that the caller holds there,
-  // separated by blanks. Empty for none, and if the server does not restrict callers.
+  // Name of the role that allows the call; in a refusal, all roles that the caller holds in the
+  // cluster, separated by blanks. Empty if the caller holds none, and if the server does not
+  // restrict callers.
   std::string role;
   // Name in the contract: `CreatePlan`.
   std::string method;
@@ -48,11 +50,11 @@ class AuditSink {
  public:
   virtual ~AuditSink() = default;
 
-  // Remembers the record. What it records must not take place after an error: UNAVAILABLE
-  // (AUDIT_UNAVAILABLE). May wait for the disk, except for refusals.
+  // Writes the record. After an error, UNAVAILABLE (AUDIT_UNAVAILABLE), the caller must not do what
+  // the record says. May wait for the disk, except for refusals.
   virtual absl::Status Write(const AuditRecord& record) = 0;
 
-  // Returns a sink that forgets everything. It lives as long as the process.
+  // Returns a sink that drops all records and always returns OK. It lives as long as the process.
   static AuditSink& Null();
 };
 
