@@ -1,5 +1,5 @@
-// Sends what a journal holds to the server, however long the server can't be reached; part of
-// `parplan-sidecar run`.
+// Sends the contents of a WindowJournal to the server, and repeats for as long as the server can't
+// be reached. `parplan-sidecar run` has one.
 
 #ifndef PARPLAN_CLIENTS_KUBERNETES_FORWARDER_H_
 #define PARPLAN_CLIENTS_KUBERNETES_FORWARDER_H_
@@ -20,9 +20,10 @@ namespace parplan::sidecar {
 
 // How long the forwarder waits between two tries.
 struct ForwarderOptions {
-  // Pause between two tries: doubles from the first to the longest, and is multiplied by a random
-  // factor from 0.5 to 1, so that sidecars do not all come back at once. Not measured: 1 s is
-  // shorter than a restart of a server, 2 min bounds the delay after a long outage.
+  // The first and the longest pause between two tries. The pause doubles from the first to the
+  // longest; each is multiplied by a random factor from 0.5 to 1, so that sidecars do not all come
+  // back at the same moment. Not measured: 1 s is shorter than a restart of a server, 2 min bounds
+  // the delay after a long outage.
   absl::Duration first_pause = absl::Seconds(1);
   absl::Duration longest_pause = absl::Minutes(2);
 };
@@ -30,29 +31,31 @@ struct ForwarderOptions {
 // Sends on a thread of its own, which sleeps while there is nothing to send.
 class Forwarder {
  public:
-  // Sends one task to the server; returns the server's name of the task's execution, which counts
-  // for kOpen alone. Called on the thread; may block until its own deadline. An error that
-  // `MayRetry` accepts is tried again without a limit. After another one the task is refused in the
-  // journal, with `is_closed` if the reason is EXECUTION_STATE; but several windows that are
-  // refused together as INVALID_ARGUMENT are then sent one by one, and only those refused again
-  // are.
+  // Sends one task to the server. Returns the server's name of the task's execution, which is used
+  // for kOpen alone. Called on the forwarder's thread; may block until its own deadline. What an
+  // error causes:
+  //   - `MayRetry` is true: the task is tried again, without a limit.
+  //   - INVALID_ARGUMENT for a task with several windows: they are sent one by one, and the journal
+  //     refuses the windows that fail again.
+  //   - Otherwise the journal refuses the task, with `is_closed` if the reason is EXECUTION_STATE.
   using Deliver = std::function<absl::StatusOr<std::string>(const JournalTask&)>;
-  // Called on the thread after each try of a task, before the journal knows its outcome, but not
-  // for windows that are sent one by one; may be null.
+  // Called on the forwarder's thread after each try of a task, before the journal knows the outcome
+  // of the try, but not for windows that are sent one by one. May be null.
   using Observer = std::function<void(const JournalTask&, const absl::Status&, bool may_retry)>;
 
-  // Starts the thread. REQUIRES, unchecked: `journal` outlives the forwarder and has no other one;
-  // `deliver` is not null.
+  // Starts the thread. REQUIRES, unchecked: `journal` outlives the forwarder and has no other
+  // forwarder; `deliver` is not null.
   Forwarder(WindowJournal& journal, Deliver deliver, ForwarderOptions options = {},
             Observer observer = nullptr);
-  // Interrupts the journal, which then gives no more tasks, and ends after the task that is being
-  // tried, or the window of it if they are sent one by one; what was not sent stays on disk.
+  // Interrupts the journal, which then gives no more tasks, and waits for the try in progress: one
+  // task, or one window if windows are sent one by one. Everything that was not sent stays on disk.
   // REQUIRES, unchecked: no `Flush` is running.
   ~Forwarder();
 
-  // Tries at once, pausing at most `first_pause` between tries, and waits until the journal is
-  // empty (`is_empty`), at most `timeout`, which is finite (not checked). Returns whether it is:
-  // everything was sent, or refused for good. Like `failure_count` safe to call from any thread.
+  // Tries without delay, pauses at most `first_pause` between tries, and waits until the journal is
+  // empty (`is_empty`), but no longer than `timeout`. Returns whether the journal is empty, because
+  // everything was sent or refused. Like `failure_count` safe to call from any thread. REQUIRES,
+  // unchecked: `timeout` is finite.
   bool Flush(absl::Duration timeout);
 
   // Returns the number of tries that failed and were or will be repeated.
