@@ -1,5 +1,5 @@
-// Files of this folder that cmake/EmbedText.cmake writes into the program when it is built. Read by
-// galvatron_constants.cc.
+// The files of studies/parity/data, which cmake/EmbedText.cmake writes into the program when it is
+// built. galvatron_constants.cc reads them.
 
 #ifndef PARPLAN_STUDIES_PARITY_EMBEDDED_FILES_H_
 #define PARPLAN_STUDIES_PARITY_EMBEDDED_FILES_H_
@@ -9,8 +9,8 @@
 
 namespace parplan {
 
-// Returns studies/parity/data: constants.json, golden_layer_costs.json and
-// predicted_throughput.json, in this order. They live as long as the program.
+// Returns the names and texts (base/embedded_file.h) of constants.json, golden_layer_costs.json and
+// predicted_throughput.json, in this order. They live as long as the process. Safe from any thread.
 absl::Span<const EmbeddedFile> ParityFiles();
 
 }  // namespace parplan

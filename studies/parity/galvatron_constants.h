@@ -1,6 +1,7 @@
-// The profiled constants of Galvatron's submission of 2022, and the predictions of its own model
-// with them: the two files of a parity check. Both are in studies/parity/data and in the program.
-// `parplan-study parity` reads them.
+// Readers of two files of studies/parity/data, which are also embedded in the program
+// (embedded_files.h): the profiled constants of Galvatron's submission of 2022, and the predictions
+// that Galvatron's own cost model made with these constants. `parplan-study parity` computes the
+// predictions again (galvatron_2022_search.h) and compares.
 
 #ifndef PARPLAN_STUDIES_PARITY_GALVATRON_CONSTANTS_H_
 #define PARPLAN_STUDIES_PARITY_GALVATRON_CONSTANTS_H_
@@ -27,11 +28,12 @@ absl::string_view DataOf2022(absl::string_view file_name);
 struct ModelOf2022 {
   // Name in the file.
   std::string name;
-  // A sentence on what is in neither the file nor docs/papers.md, and taken from another family;
-  // empty if all is known.
+  // A sentence on values that neither the file nor docs/papers.md has and that are therefore those
+  // of another family; empty if all values are known.
   std::string assumed;
-  // The input of the search; or, if there is none, the reason in one sentence.
+  // The input of the search; absent if the file lacks values for it.
   std::optional<Question2022> question;
+  // The reason in one sentence if `question` is absent; else empty.
   std::string missing;
 };
 
