@@ -1,6 +1,6 @@
-// The machine as the CPU back end divides it among its devices. Topologies of these devices must be
-// made from the same numbers, or their plans are refused. The agent's inventory
-// (profiler-agent/inventory/host_reader.h) takes them from here.
+// The processors and the memory that the CPU back end divides among its devices. A topology of
+// these devices must be made from the same numbers, or plans for it are refused. The agent's
+// inventory (profiler-agent/inventory/host_reader.h) takes the numbers from here.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_BACKEND_MACHINE_H_
 #define PARPLAN_EXECUTOR_DEVICE_BACKEND_MACHINE_H_
@@ -9,9 +9,9 @@
 
 namespace parplan {
 
-// Returns the number of processors (hardware threads) that this process may be bound to: all of the
-// machine, or those of its control group's cpuset. Ranks that are bound to some of them get the
-// same number. At least 1.
+// Returns the number of processors (hardware threads) to which this process may be bound: all of
+// the machine, or those of its control group's cpuset. The number does not depend on the affinity
+// mask of the calling thread, so every rank of a job on one machine gets the same. At least 1.
 int UsableProcessorCount();
 
 // Returns the memory of the machine; 0 if the system does not say.

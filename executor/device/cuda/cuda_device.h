@@ -1,4 +1,4 @@
-// A GPU as one rank uses it (Device).
+// A GPU as a `Device` (device_backend.h) of one rank.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_DEVICE_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_DEVICE_H_
@@ -18,18 +18,21 @@
 
 namespace parplan::cuda {
 
-// Made by the CUDA plugin's back end (plugin.cc), used by the thread that opened it. Methods and
-// their errors are those of `Device`. `MakeGroup` makes groups of NCCL, or staged ones through the
-// memory of the host: with `GroupTransport::kStaged` always, with kAutomatic if two of the ranks
-// are on one GPU. To find out, each rank publishes its GPU and awaits those of the others; the
-// first such group is reported on standard error. With kNative such a group fails when it is
-// connected (`Communicator::Warm`).
+// The CUDA plugin's back end (plugin.cc) makes it; the thread that opened it uses it. Methods and
+// their errors are those of `Device`. `MakeGroup` makes groups of NCCL or staged groups, which go
+// through the memory of the host, as `GroupTransport` says:
+//   - kStaged: always staged.
+//   - kAutomatic: staged if two of the ranks are on one GPU, else NCCL. To find out, each rank
+//     publishes its GPU and waits for those of the others. The first staged group is reported on
+//     standard error.
+//   - kNative: always NCCL. A group with two ranks on one GPU fails when it is connected
+//     (`Communicator::Warm`).
 class CudaDevice : public Device, public StagingCopies {
  public:
-  // Opens GPU `device` as CUDA numbers them, from 0. Binds the calling thread, and those that it
+  // Opens GPU `device` as CUDA numbers GPUs, from 0. Binds the calling thread, and threads that it
   // starts later, to processors near the GPU (BindNearDevice), and makes the GPU the thread's
-  // current one. INTERNAL, also for a number that no GPU has, or RESOURCE_EXHAUSTED without memory;
-  // the thread may stay bound then.
+  // current one. RESOURCE_EXHAUSTED if the GPU has no memory; INTERNAL for every other error, also
+  // for a number that no GPU has. After an error the thread may stay bound.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(
       int device, GroupTransport groups, AttentionChoice attention = AttentionChoice::kAutomatic);
 
@@ -77,7 +80,7 @@ class CudaDevice : public Device, public StagingCopies {
   const std::string place_;
   // Number of groups made so far, by name and ranks.
   std::map<std::string, int> group_counts_;
-  // Whether a group went through the host unasked, which is said once.
+  // Whether a staged group was reported, which is done once.
   bool has_staged_ = false;
   NcclDevice nccl_;
 };

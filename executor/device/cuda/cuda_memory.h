@@ -1,4 +1,4 @@
-// Memory of a GPU. `CudaDevice` has one.
+// The allocator of one GPU's memory. `CudaDevice` owns one.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_MEMORY_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_MEMORY_H_
@@ -19,8 +19,8 @@
 
 namespace parplan::cuda {
 
-// The driver's functions of virtual memory. The plugin links no library of the driver, so that it
-// loads where there is none.
+// The driver's functions for virtual memory. `CudaMemory::Create` looks them up at run time,
+// because the CUDA plugin must also load on machines without a driver.
 struct VirtualMemoryCalls {
   decltype(&::cuMemAddressReserve) reserve = nullptr;
   decltype(&::cuMemAddressFree) free_reserved = nullptr;
@@ -31,41 +31,55 @@ struct VirtualMemoryCalls {
   decltype(&::cuMemSetAccess) set_access = nullptr;
 };
 
-// Allocates memory of one GPU in the order of a stream: what is freed at one place of the stream
-// serves any array after it, whatever its size. Each lifetime has a range of virtual addresses of
-// its own, in which a BlockHeap places arrays, and chunks of physical memory are mapped under what
-// it uses. Pools of the driver (cudaMallocAsync) need up to 8.6 % more in training that
-// recomputes, since their pieces do not join (docs/measurements/gpu.md).
+// A stream-ordered allocator: memory that is freed at one point of the stream can be part of any
+// later allocation, whatever its size. Each value of `Lifetime` (array_pool.h) has an address range
+// of its own, in which a BlockHeap places arrays. Chunks of physical memory are mapped only below
+// the used parts of a range.
 //
-// If the driver has no chunk left, `Allocate` waits for the stream, gives all unused chunks back to
-// the driver, and tries once more; memory that others take of the driver (scratch memory, cuDNN's
-// workspace, NCCL's groups) gets none of the unused chunks. Where the GPU has no virtual memory, or
-// the driver no addresses: cudaMalloc and cudaFree, which wait for the device. Allocate:
-// RESOURCE_EXHAUSTED without memory or without addresses (twice the GPU's memory for each lifetime;
-// one array has at most half of them), else INTERNAL; the former may come after a wait for the
-// stream. An array of no bytes is not null either. With virtual memory `Free` waits for nothing,
-// takes null, and aborts for what is no array of this object; without it an error of cudaFree is
-// ignored. Work of other streams with the array must have ended, or the stream must wait for it.
-// All arrays must have been freed before the object, which is not checked; its destructor waits for
-// the stream. Used by the thread of the device.
+// The driver's own pools (cudaMallocAsync) need up to 8.6 % more memory in training that
+// recomputes, since they do not coalesce free pieces (docs/measurements/gpu.md). Unused chunks stay
+// with this object. Allocations by others (scratch memory, cuDNN's workspace, NCCL's groups) can
+// therefore fail while chunks are unused; `ResetPeak` gives unused chunks back to the driver.
+//
+// If the GPU has no virtual memory, or the driver cannot reserve the addresses, the object falls
+// back to cudaMalloc and cudaFree, which synchronise the device.
+//
+// Used by the thread of the device. REQUIRES, unchecked: every array is freed before the object is
+// destroyed.
 class CudaMemory : public DeviceMemory {
  public:
-  // `device` is the thread's current GPU, now and in every call; `stream` is a stream of that GPU
-  // and outlives the memory. Returns the errors of CudaStatus.
+  // REQUIRES, unchecked: `device` is the calling thread's current GPU, here and in all calls;
+  // `stream` belongs to that GPU and outlives this object. Returns the errors of CudaStatus
+  // (cuda_status.h), which are RESOURCE_EXHAUSTED and INTERNAL, if CUDA does not say how much
+  // memory the GPU has; never an error of the fallback.
   static absl::StatusOr<std::unique_ptr<CudaMemory>> Create(int device, cudaStream_t stream);
+  // Waits for the stream; in the fallback it does not.
   ~CudaMemory() override;
 
+  // Returns memory with undefined contents, aligned to 256 bytes; never null, not even for 0 bytes.
+  // If the driver has no chunk left, waits for the stream, gives all unused chunks back to the
+  // driver, and tries once more. Errors:
+  //   - RESOURCE_EXHAUSTED: the GPU has no memory; or the address range of `lifetime`, which has
+  //     twice the size of the GPU's memory, has no gap of `size`; or `size` is more than half of
+  //     that range.
+  //   - INTERNAL: another error of the driver, or an error of earlier work that the wait for the
+  //     stream returned.
   absl::StatusOr<void*> Allocate(Bytes size, Lifetime lifetime) override;
+  // Frees an array of this object without waiting; does nothing for null. REQUIRES: `Allocate`
+  // returned `data` and it was not freed since, and aborts otherwise; work of other streams with
+  // the array has ended, or `stream` waits for that work, unchecked. The fallback synchronises the
+  // device, and ignores errors of cudaFree instead of aborting.
   void Free(void* data) override;
+  // Returns whether the object has virtual memory, which is false in the fallback.
   bool reuses_freed() const override { return is_virtual(); }
 
   // `held` returns the physical memory that is mapped now, used or not, a multiple of the 16 MiB of
-  // a chunk. `held_peak` returns its maximum since the last `ResetPeak`, or since `Create` before
-  // the first one. Both are 0 without virtual memory.
+  // a chunk. `held_peak` returns the maximum of `held` since the last `ResetPeak`, or since
+  // `Create` before the first one. Both are 0 in the fallback.
   Bytes held() const { return held_; }
   Bytes held_peak() const { return held_peak_; }
-  // Returns unused chunks to the driver, after all work of the stream, and forgets earlier peaks.
-  // Returns the errors of CudaStatus.
+  // Waits for the stream, gives unused chunks back to the driver, and sets `held_peak` to `held`.
+  // Returns the error of CudaStatus that the wait returned; nothing changes then.
   absl::Status ResetPeak();
 
  private:
@@ -73,29 +87,31 @@ class CudaMemory : public DeviceMemory {
   struct Range {
     CUdeviceptr base = 0;
     BlockHeap heap;
-    // Physical memory at `base + k * kChunk`; nothing is mapped where there is none.
+    // The physical memory that is mapped at `base + k * kChunk`; absent if none is.
     std::vector<std::optional<CUmemGenericAllocationHandle>> chunks;
   };
 
   CudaMemory(int device, cudaStream_t stream) : device_(device), stream_(stream) {}
   bool is_virtual() const { return ranges_.front().base != 0; }
-  // Reserves the addresses, if the driver can; `calls` are its functions.
+  // Reserves the addresses with the driver's functions `calls`; the object stays in the fallback if
+  // the driver cannot.
   absl::Status Reserve(const VirtualMemoryCalls& calls);
-  // Maps chunks under [offset, offset + size). Returns the driver's first error; what was mapped
-  // before it stays, and is unused.
+  // Maps chunks under [offset, offset + size). Returns the driver's first error; chunks that were
+  // mapped before the error stay mapped and unused.
   CUresult Map(Range& range, int64_t offset, int64_t size);
   CUresult MapChunk(Range& range, int64_t index);
   absl::StatusOr<void*> AllocateVirtual(int64_t size, Lifetime lifetime);
-  // Returns unused chunks to the driver, after all work of the stream.
+  // Waits for the stream and gives unused chunks back to the driver.
   absl::Status Trim();
+  // Gives the chunks that lie entirely within [begin, end) back to the driver.
   void TrimRange(Range& range, int64_t begin, int64_t end);
 
   const int device_;
   const cudaStream_t stream_;
   VirtualMemoryCalls calls_;
-  // Bytes of addresses of each range; none where there is no virtual memory.
+  // Size of each address range in bytes; 0 in the fallback.
   int64_t reserved_ = 0;
-  // [Lifetime]
+  // Indexed by Lifetime.
   std::array<Range, 2> ranges_;
   Bytes held_;
   Bytes held_peak_;

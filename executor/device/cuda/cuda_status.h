@@ -1,5 +1,5 @@
-// Converts results of CUDA's libraries to statuses. The sources of the plugin that call CUDA use
-// it, but for cudnn_attention.cc.
+// Converts results of CUDA's libraries to statuses, for all sources of the plugin that call CUDA
+// except cudnn_attention.cc.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STATUS_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_CUDA_STATUS_H_
@@ -13,9 +13,10 @@
 
 namespace parplan::cuda {
 
-// Return the status of a call; `what` names it, as in `cudaMalloc of 4096 bytes`. OK;
-// RESOURCE_EXHAUSTED if CUDA (not cuBLAS) has no memory, else INTERNAL, with the library's name of
-// the error.
+// Return the status of a call of CUDA's runtime and of cuBLAS: OK, RESOURCE_EXHAUSTED if CUDA's
+// runtime has no memory, or INTERNAL for every other error, which includes cuBLAS without memory.
+// The message is `what`, the name of the call such as `cudaMalloc of 4096 bytes`, and the library's
+// name of the error.
 inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
   if (error == cudaSuccess) return absl::OkStatus();
   const absl::StatusCode code = error == cudaErrorMemoryAllocation
@@ -33,8 +34,8 @@ inline absl::Status CublasStatus(cublasStatus_t status, absl::string_view what) 
 
 }  // namespace parplan::cuda
 
-// Returns the status of a call of CUDA's runtime from the enclosing function if it is an error; the
-// text of the call names it.
+// Makes a call of CUDA's runtime. If it fails, returns its status, whose message has the text of
+// the call, from the enclosing function.
 #define PARPLAN_RETURN_IF_CUDA_ERROR(call) \
   PARPLAN_RETURN_IF_ERROR(::parplan::cuda::CudaStatus(call, #call))
 
