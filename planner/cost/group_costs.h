@@ -64,11 +64,12 @@ class GroupCosts {
     // Each rank of a tensor-parallel group holds a part of the activations of its samples and
     // receives the rest.
     Seconds gather;
-    // The same, and the tokens shared by context-parallel ranks are brought together or taken
-    // apart, forward and backward.
+    // The time of `gather`, and in addition that of bringing the tokens of all context-parallel
+    // ranks together or dividing them again, forward and backward.
     Seconds regroup;
-    // With runtimes that exchange layouts at once: an all-to-all of the stage's ranks after which
-    // each holds its part; else 0. Then it replaces the others.
+    // An all-to-all of the stage's ranks, after which each rank holds its part; 0 unless the
+    // runtime changes layouts by it (`RuntimeTraits::exchanges_layouts`). If it is above 0,
+    // `TransitionTime` uses it and ignores the other two.
     Seconds exchange;
   };
   // Returns the resharding times of `strategy` before a layer of `definition_index`.
@@ -94,8 +95,8 @@ class GroupCosts {
   // Returns the size of the message that one rank sends to the next stage if the last layer of its
   // own stage is of `definition_index` under `strategy`.
   Bytes MessageSize(int definition_index, const Strategy& strategy, int64_t micro_batch_size) const;
-  // Returns the memory of a stage without layers that hands on such a message: it keeps the message
-  // of each micro-batch in flight, as a layer keeps its input.
+  // Returns the memory of a stage without layers that passes such a message on: the stage keeps the
+  // message of each micro-batch in flight, as a layer keeps its input.
   LayerMemory MemoryOfPassage(int definition_index, const Strategy& strategy,
                               int64_t micro_batch_size) const;
 
