@@ -1,6 +1,6 @@
-// Retries calls to a server that is not there, or that ends. The clients in this folder call it for
-// all methods that are idempotent (those that create something are, by their request_id); not for
-// `DeleteProfile` and calls of AgentService.
+// Retries calls to a server that cannot be reached or is shutting down. The clients in this folder
+// retry all idempotent methods, among them those that create something, whose `request_id` makes
+// them idempotent; they do not retry `DeleteProfile` and the methods of AgentService.
 
 #ifndef PARPLAN_CLIENTS_CPP_RETRY_H_
 #define PARPLAN_CLIENTS_CPP_RETRY_H_
@@ -14,23 +14,23 @@
 
 namespace parplan {
 
-// Returns `status`, and if it is a deadline that passed, with the cause for which an earlier
-// attempt failed: what the server said then explains more than that time is over. The code stays;
-// the message has both, and the `ErrorDetail` (base/error.h) is that of `earlier` if `status` has
-// none. `earlier` is OK if there was none.
+// Returns `status`. If it is DEADLINE_EXCEEDED, the error of an earlier attempt is added, because
+// that explains more than the fact that time is over: the code stays that of `status`, the message
+// contains both, and the `ErrorDetail` (base/error.h) is that of `earlier` if `status` has none.
+// `earlier` is OK if no earlier attempt failed.
 absl::Status WithEarlierCause(const absl::Status& status, const absl::Status& earlier);
 
-// Waits for `pause`, and lets gRPC connect to other replicas meanwhile: it does so on threads that
-// wait for it only, and a thread that merely slept would find the replicas of before.
+// Waits for `pause`, and lets gRPC connect to other replicas meanwhile. gRPC connects only on
+// threads that wait for gRPC: after a plain sleep the next attempt would see the old replicas.
 void PauseBetweenAttempts(absl::Duration pause);
 
-// Calls `attempt`, which takes the options of one attempt (with the time that is left, at least
-// 1 ms) and returns a StatusOr, until it succeeds or fails with another code than UNAVAILABLE or
-// CANCELLED; at most 4 times, all within `options.timeout`. Pauses 100, 300 and 900 ms between
-// attempts (not measured), on this thread, whatever retry delay the server names. Returns the
-// result of the last attempt, as WithEarlierCause has it; one after the first that would begin
-// after the timeout is not made. CANCELLED is the answer of a server that ends to a call that races
-// its shutdown.
+// Calls `attempt` until it succeeds, or fails with another code than UNAVAILABLE or CANCELLED; at
+// most 4 times, all within `options.timeout`. `attempt` takes the options of one attempt, whose
+// timeout is the time that is left (at least 1 ms), and returns a StatusOr. Between attempts this
+// thread pauses 100, 300 and 900 ms (not measured), whatever retry delay the server asks for; an
+// attempt that would begin after the timeout is not made, except the first. Returns the result of
+// the last attempt, with an earlier cause added by `WithEarlierCause`. CANCELLED is retried because
+// a server that is shutting down answers so to calls that arrive at that moment.
 template <typename Attempt>
 auto WithRetries(const CallOptions& options, const Attempt& attempt) -> decltype(attempt(options)) {
   constexpr int kMaxAttemptCount = 4;
