@@ -48,11 +48,13 @@ struct GridPlace {
 GridPlace PlaceOfRank(const Strategy& strategy, int rank_in_stage);
 int RankOfPlace(const Strategy& strategy, const GridPlace& place);
 
-// The layout of the activations that go into a layer and come out of it. Data-parallel ranks share
-// the samples, in order. Context-parallel ranks share the tokens: in order with all-to-alls, and
-// otherwise one piece from either end each, so that causal attention costs all of them the same.
-// With sequence parallelism tensor-parallel ranks share the rest, in order; without it each holds
-// all of it. Immutable.
+// The layout of the activations that go into a layer and come out of it. Immutable.
+//   - Samples are divided among data-parallel ranks, in order.
+//   - The tokens of a sample are divided among context-parallel ranks. With Ulysses (all-to-alls)
+//     each rank gets one contiguous piece, in order. With every other kind it gets one piece from
+//     either end, so that causal attention costs all ranks the same.
+//   - With sequence parallelism the tokens of a context-parallel rank are divided among its
+//     tensor-parallel ranks, in order. Without it each of them holds all of these tokens.
 class ActivationLayout {
  public:
   // Makes a layout without rows, of a stage that is rank 0 alone.

@@ -32,14 +32,16 @@ class StrategySpace {
   // and number of layers; only 1 without the `pipeline` dimension. Without `uneven-stages` only
   // degrees that divide the number of transformer layers.
   std::vector<int> PipelineDegrees() const;
-  // Returns the micro-batch counts of a batch, ascending: its divisors, or the count the rules give
-  // if it is a divisor, and none if it is not. Each is at most `kMaxForwardPassCount`; the caller
-  // must check the product with the number of stages.
+  // Returns the micro-batch counts of a batch, ascending: the divisors of the batch or, if the
+  // rules give a count, that count if it is a divisor. Leaves out counts above
+  // `kMaxForwardPassCount`, so the result may be empty; the caller must check the product with the
+  // number of stages.
   std::vector<int64_t> MicroBatchCounts(int64_t global_batch_size) const;
-  // Returns the schedules that dimensions and rules allow for so many stages, 1F1B first, but for
-  // those with split backward passes, which are searched apart (zero_bubble_search.h). One stage
-  // has at most one schedule, because GPipe is the same there: the one the rules give, if any, and
-  // none if they give another one.
+  // Returns the schedules that dimensions and rules allow for `pipeline_parallel_degree` stages,
+  // 1F1B first. Schedules with split backward passes are left out, because zero_bubble_search.h
+  // searches them. For one stage, where 1F1B and GPipe are the same, returns at most one: the
+  // schedule of the rules, or 1F1B if they give none. Returns none there if the schedule of the
+  // rules has virtual stages or split backward passes.
   std::vector<Schedule> Schedules(int pipeline_parallel_degree) const;
 
   // Returns the strategies of a layer of `definition_index` in a stage of `devices /
@@ -64,9 +66,10 @@ class StrategySpace {
   // level (`Strategy::sharding_degree`), ascending: 0, and with `hybrid-sharding` the divisors of
   // the ranks with the same parameters that the target allows.
   absl::InlinedVector<int, 4> ShardingDegrees(const Strategy& bare, ShardingLevel level) const;
-  // Returns the recomputations of a layer that the dimensions have, beginning with none, which is
-  // the only one of an embedding or head; selective only if it keeps less than none does. Sets of
-  // modules come last: all that the model has in common, whether the layer has them or not.
+  // Returns the recomputations that the dimensions allow for a layer. The first is
+  // RecomputeLevel::kNone, which is the only one of an embedding or head. Selective recomputation
+  // is there only if the layer then keeps less memory than without recomputation. Sets of modules
+  // come last: every set of the model, also those whose modules the layer does not have.
   absl::InlinedVector<Recomputation, 4> Recomputations(const LayerFootprint& footprint) const;
 
   // Return the problem of the constructor, and its dimensions.
