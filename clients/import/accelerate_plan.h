@@ -58,8 +58,8 @@ struct AcceleratePlanImport {
 //     `mixed_precision` means fp32.
 //   - Known settings that change neither shape nor parallelism are ignored and listed in a note.
 //
-// Every error is INVALID_ARGUMENT (SPEC_INVALID). A call reports one fault, and a fault of a known
-// setting rather than unknown settings. If DeepSpeed trains, the errors are those of
+// Every error is INVALID_ARGUMENT (SPEC_INVALID). A call reports one fault; faults in known
+// settings take precedence over unknown settings. If DeepSpeed trains, the errors are those of
 // accelerate_deepspeed.h. Otherwise, errors that name
 //   - the model: RequireDecoderModel (exports/uniform_plan.h) refuses it;
 //   - the file: an option is out of range, settings are unknown (all of them in one message), or

@@ -22,7 +22,7 @@ struct DeepSpeedPlanOptions {
   // file has it.
   int device_count = 0;
   // Number of stages of the model's PipelineModule. 0 stands for `pipeline.stages` of the file, or
-  // for one stage if that is absent or `auto`.
+  // for one stage if the key is absent or `auto`.
   int pipeline_stage_count = 0;
   // Samples of one micro-batch on one data-parallel replica. Replaces `auto` in
   // `train_micro_batch_size_per_gpu`, and `auto` in `train_batch_size` is then the product that
@@ -60,8 +60,8 @@ struct DeepSpeedPlanImport {
 //     agree with every model.
 //   - Known keys that change neither shape nor parallelism are ignored and listed in a note.
 //
-// Every error is INVALID_ARGUMENT (SPEC_INVALID). A call reports one fault, and a fault of a known
-// key rather than unknown keys. Errors that name
+// Every error is INVALID_ARGUMENT (SPEC_INVALID). A call reports one fault; faults in known keys
+// take precedence over unknown keys. Errors that name
 //   - the model: RequireDecoderModel (exports/uniform_plan.h) refuses it;
 //   - the file: an option is out of range, the text is no JSON object or has more than
 //     kMaxImportBytes, the degrees do not divide the devices, keys are unknown (all of them in one

@@ -88,7 +88,7 @@ class AuditFile : public AuditSink {
   static constexpr int kMaxRefusalsPerSecond = 20;
   // Largest number of identities whose refusals are counted. The first refusal of a further
   // identity clears the counts of all identities: omitted refusals that no line counts yet are
-  // lost, and each identity may write kMaxRefusalsPerSecond again.
+  // lost, and kMaxRefusalsPerSecond more refusals of each identity may be written in that second.
   static constexpr size_t kMaxCountedIdentities = 4096;
   // Length of the queue from which on refusals are omitted, as beyond kMaxRefusalsPerSecond.
   // Without this limit a disk that hangs would let the queue grow, because refusals do not block

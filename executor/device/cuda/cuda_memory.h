@@ -32,14 +32,15 @@ struct VirtualMemoryCalls {
 };
 
 // A stream-ordered allocator: memory that is freed at one point of the stream can be part of any
-// later allocation, whatever its size. Each value of `Lifetime` (array_pool.h) has an address range
-// of its own, in which a BlockHeap places arrays. Chunks of physical memory are mapped only below
-// the used parts of a range.
+// later allocation with the same `Lifetime` (array_pool.h), whatever its size. Each `Lifetime` has
+// an address range of its own, in which a BlockHeap places arrays. A chunk of physical memory is
+// mapped when an array first needs it, and stays mapped after `Free`. The driver's own pools
+// (cudaMallocAsync) need up to 8.6 % more memory in training that recomputes, since they do not
+// coalesce free pieces (docs/measurements/gpu.md).
 //
-// The driver's own pools (cudaMallocAsync) need up to 8.6 % more memory in training that
-// recomputes, since they do not coalesce free pieces (docs/measurements/gpu.md). Unused chunks stay
-// with this object. Allocations by others (scratch memory, cuDNN's workspace, NCCL's groups) can
-// therefore fail while chunks are unused; `ResetPeak` gives unused chunks back to the driver.
+// Unused chunks belong to this object until an allocation runs out of memory or `ResetPeak` is
+// called. Allocations by others (scratch memory, cuDNN's workspace, NCCL's groups) can therefore
+// fail while chunks are unused.
 //
 // If the GPU has no virtual memory, or the driver cannot reserve the addresses, the object falls
 // back to cudaMalloc and cudaFree, which synchronise the device.
@@ -57,8 +58,8 @@ class CudaMemory : public DeviceMemory {
   ~CudaMemory() override;
 
   // Returns memory with undefined contents, aligned to 256 bytes; never null, not even for 0 bytes.
-  // If the driver has no chunk left, waits for the stream, gives all unused chunks back to the
-  // driver, and tries once more. Errors:
+  // If the driver has no chunk left, waits for the stream, gives the unused chunks of both
+  // lifetimes back to the driver, and tries once more. Errors:
   //   - RESOURCE_EXHAUSTED: the GPU has no memory; or the address range of `lifetime`, which has
   //     twice the size of the GPU's memory, has no gap of `size`; or `size` is more than half of
   //     that range.
