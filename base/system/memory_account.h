@@ -5,8 +5,8 @@
 //   const MemoryAccount::Scope scope(&account);  // counts what this thread allocates
 //   while (!account.IsUsedUp()) Search();
 //
-// Only programs that link counted_new.cc (the server, not planctl) and are built without a
-// sanitizer count; in others an account stays empty.
+// Memory is counted only in programs that link counted_new.cc (the server, not planctl) and are
+// built without a sanitizer. In all others an account stays empty.
 
 #ifndef PARPLAN_BASE_SYSTEM_MEMORY_ACCOUNT_H_
 #define PARPLAN_BASE_SYSTEM_MEMORY_ACCOUNT_H_
@@ -18,10 +18,10 @@ namespace parplan {
 
 // Bytes that threads allocated minus those that they freed while they counted for the account. A
 // block counts with the size that the allocator gives it, which may be more than was asked for.
-// Only `operator new` and `delete`, those of arrays included, count, not `malloc` and not those of
-// types with a larger alignment. Memory stays counted if a thread that does not count for the
-// account frees it. Nothing is refused above the budget: the work has to ask. Safe to use from any
-// thread.
+// `operator new` and `delete` count, also those of arrays. `malloc` does not count, nor do the
+// operators of types with a larger alignment than `operator new` gives by itself. Memory stays
+// counted if a thread that does not count for the account frees it. Nothing is refused above the
+// budget: the work has to ask. Safe to use from any thread.
 class MemoryAccount {
  public:
   // `budget` is the number of bytes above which the account is used up.
@@ -30,9 +30,10 @@ class MemoryAccount {
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
-  // Returns the bytes counted so far. Each thread that counts adds its own once they are 64 KiB,
-  // and at the beginning and end of every scope, so the number may be wrong by up to 64 KiB a
-  // thread. May be below 0: a thread may free what was allocated before it counted.
+  // Returns the bytes counted so far. Each thread keeps its own until they are 64 KiB, above or
+  // below 0, or until one of its scopes begins or ends, and then adds them to the account for which
+  // they were counted. So the number may be wrong by up to 64 KiB a thread. May be below 0: a
+  // thread may free what was allocated before it counted.
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   // Returns the largest value that `bytes` ever had, at least 0.
   int64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }
@@ -40,8 +41,9 @@ class MemoryAccount {
   int64_t budget() const { return budget_; }
   bool IsUsedUp() const { return bytes() > budget_; }
 
-  // Returns the account that the calling thread counts for; null for none. The pointer is valid
-  // while the scope that set it lives.
+  // Returns the account that the calling thread counts for; null for none. A search asks it
+  // whether its memory is used up, and helper threads (worker_threads.h) count for the account of
+  // the thread that gave them work. The pointer is valid while the scope that set it lives.
   static MemoryAccount* OfThread();
 
   // Counts bytes for the account of the calling thread, if it has one; below 0 when they are freed.
@@ -71,8 +73,8 @@ class MemoryAccount {
   std::atomic<int64_t> peak_bytes_ = 0;
 };
 
-// Gives memory that this process freed back to the system; otherwise the allocator keeps it. Takes
-// about ten milliseconds for a gigabyte.
+// Returns to the system the memory that this process has freed, which the allocator would keep.
+// Takes about ten milliseconds for a gigabyte.
 void ReturnFreedMemory();
 
 }  // namespace parplan
