@@ -24,9 +24,9 @@
 
 namespace parplan::cuda {
 
-// An object that the thread watches. `Look` finds out whether operations have failed or take too
-// long, and ends them then. Called on the watching thread, which holds no lock meanwhile; other
-// objects are looked at when it returns, so it must not wait for one of them. It must not call
+// An object that the watching thread looks at. `Look` finds out whether operations have failed or
+// take too long, and ends them then. It is called on the watching thread, without a lock. That
+// thread looks at one object after the other, so `Look` must not wait for another object, nor call
 // `Forget`.
 class NcclWatched {
  public:
@@ -35,25 +35,30 @@ class NcclWatched {
   virtual void Look() = 0;
 };
 
-// Made by `CudaDevice`, whose thread takes streams and events and calls `Watch` and `Forget`. It
-// outlives its groups. The destructor waits for the work of all streams. All errors are those of
-// CudaStatus (cuda_status.h).
+// The shared parts of one GPU. Made by `CudaDevice`, and outlives the groups and their events. The
+// thread that uses the `CudaDevice` and starts its operations calls the methods; any thread may
+// also call `queue`, `IsIdle`, `Event::get`, `Event::IsReached`, `End::is_recorded` and
+// `End::done`. The destructor waits for the work of all streams. All errors are those of CudaStatus
+// (cuda_status.h).
 class NcclDevice {
  public:
+  // `queue` outlives this object.
   explicit NcclDevice(CudaQueue& queue) : queue_(queue) {}
   ~NcclDevice();
 
   CudaQueue& queue() { return queue_; }
-  // Returns the stream of the groups of one purpose, whose operations run in the order in which
-  // they are started. Messages of different directions have purposes of their own, so that none
-  // waits for another.
+  // Returns the stream that all groups of the purpose `name` share; the first call for a purpose
+  // makes it. It stays this object's. Its operations run in the order in which they are started.
+  // Messages of different directions have different purposes, so that none waits for another.
   absl::StatusOr<cudaStream_t> StreamOf(const std::string& name);
-  // Returns a number in the memory of the GPU, which barriers all-reduce.
+  // Returns the address of one float in the memory of the GPU. NCCL has no barrier, so a barrier
+  // all-reduces this float instead; its value means nothing. All groups have the same one, which
+  // stays this object's.
   absl::StatusOr<void*> BarrierNumber();
 
   // Returns the memory of the GPU that is in use, by whomever.
   absl::StatusOr<Bytes> UsedMemory() const;
-  // Notes what the making of a group's communicator took of the GPU.
+  // Counts a communicator that was made for `group`, and the memory of the GPU that making it took.
   void NoteCommunicator(const std::string& group, Bytes memory);
   // Returns how many communicators were noted.
   int communicator_count() const { return communicator_count_; }
@@ -61,8 +66,9 @@ class NcclDevice {
   // there was none.
   std::vector<std::string> Notes() const;
 
-  // An event that goes back to the pool. It outlives the work that waits for it. Any thread may
-  // destroy it.
+  // An event of CUDA, which the destructor gives back to the pool. It may then be recorded for
+  // something else, so whoever waits for the event keeps this object until it is reached. Any
+  // thread may destroy it.
   class Event {
    public:
     Event(NcclDevice& device, cudaEvent_t event, bool is_timed)
@@ -72,7 +78,7 @@ class NcclDevice {
     Event& operator=(const Event&) = delete;
     // Returns the event of CUDA, which stays this object's.
     cudaEvent_t get() const { return event_; }
-    // Puts the event behind the present work of `stream`.
+    // Puts the event behind the work that `stream` has now.
     absl::Status Record(cudaStream_t stream) const;
     // Makes later work of `stream` wait until the event is reached.
     absl::Status Delay(cudaStream_t stream) const;
@@ -85,37 +91,43 @@ class NcclDevice {
     const cudaEvent_t event_;
     const bool is_timed_;
   };
-  // Only timed events measure times; they cost more.
+  // Returns an event from the pool, or a new one if the pool is empty. CUDA measures times only
+  // between timed events, which cost more.
   absl::StatusOr<std::unique_ptr<Event>> TakeEvent(bool is_timed = false);
 
-  // The end of an operation in a stream. Its event is recorded when a caller waits for it or when
-  // the next operation of the stream starts, not at once: an event that is not reached yet holds up
-  // what shares a hardware queue with it, and a message may only be received after that.
+  // The end of an operation in a stream. Its event is not recorded at once, but when a caller waits
+  // for it or when the next operation of the stream starts. An event that is not reached yet holds
+  // up all streams that share its hardware queue of the GPU. Recorded at once, the end of a send
+  // would hold the queue up until the message is received, and the receiver may first need other
+  // work in that queue, so the ranks would hang (docs/adr/0025-nccl-in-program-order.md).
   class End {
    public:
     explicit End(std::unique_ptr<Event> done) : done_(std::move(done)) {}
-    // Puts the event behind the present work of `stream`, unless it is recorded. Called by the
-    // thread that starts operations.
+    // Puts the event behind the work that `stream` has now, unless it has been recorded before.
     absl::Status Record(cudaStream_t stream);
+    // Returns whether the event has been recorded.
     bool is_recorded() const { return is_recorded_; }
-    // REQUIRES, unchecked, for its state to say something: `is_recorded`.
+    // Returns the event, for as long as this object lives. REQUIRES, unchecked: `is_recorded`, or
+    // its state means nothing.
     const Event& done() const { return *done_; }
 
    private:
     const std::unique_ptr<Event> done_;
     std::atomic<bool> is_recorded_ = false;
   };
-  // Makes `end` the end of the stream's latest operation, and returns that of the one before it,
-  // recorded, or null. Called by the thread that starts operations, before it starts this one.
+  // Makes `end` the end of the stream's latest operation, which the caller starts next. Records the
+  // end of the operation before it in the stream, of whichever group, and returns it; null for the
+  // first operation of the stream.
   absl::StatusOr<std::shared_ptr<End>> ExchangeLast(cudaStream_t stream, std::shared_ptr<End> end);
   // Returns whether nothing is left to do in the stream, or the GPU's error. Any thread may call
   // it.
   absl::StatusOr<bool> IsIdle(cudaStream_t stream) const;
 
-  // Has `watched` looked at every 100 ms from now on, until `Forget` returns, which waits for a
-  // look at it under way and does nothing for one that is not watched. A look at another object
-  // delays neither. REQUIRES, unchecked: `Forget` comes before `watched` is destroyed.
+  // Has `watched` looked at every 100 ms from now on. The first call starts the watching thread.
+  // REQUIRES, unchecked: `Forget` is called before `watched` is destroyed.
   void Watch(NcclWatched* watched);
+  // Ends the looks at `watched`, and waits for one that is under way. Does nothing for an object
+  // that is not watched. Neither this nor `Watch` waits for a look at another object.
   void Forget(NcclWatched* watched);
 
  private:
