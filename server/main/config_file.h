@@ -12,12 +12,16 @@
 namespace parplan {
 
 // Reads the file at `path`, proto JSON of `ServerConfig`
-// (proto/parplan/config/v1/server_config.proto), into `settings`; fields it does not have stay. An
-// `authorization` in it replaces both lists, `certificate_names` and `grants`, also by empty ones.
-// INVALID_ARGUMENT (SPEC_INVALID) with file, line and field for a mistake in it, and for a file
-// that cannot be read, is no regular file (a pipe would keep the server waiting at each reload) or
-// has more than 64 MiB; `settings` stays as it is then. Values are checked later, with those of
-// flags (`ReadSettings`).
+// (proto/parplan/config/v1/server_config.proto), into `settings`. Settings that the file does not
+// give stay as they are. If it gives `authorization`, this replaces `certificate_names`, `grants`
+// and `unix_users`, by empty lists and false if it leaves them out; `service_accounts` stays if it
+// leaves that out.
+//
+// INVALID_ARGUMENT (SPEC_INVALID) for a text that `ParseJson` (json_file.h) refuses; the message
+// names file, line and field. The same, with `config` as the field, for a file that cannot be read,
+// is no regular file (a pipe would keep the server waiting at each reload) or has more than 64 MiB.
+// After an error `settings` is unchanged. Which values are allowed is checked later, together with
+// those of flags (`ReadSettings`).
 absl::Status ReadConfigFile(const std::string& path, Settings& settings);
 
 }  // namespace parplan
