@@ -8,11 +8,12 @@
 
 namespace parplan {
 
-// Writes gRPC's lines from now on, of the whole process, as events `grpc` to `log`, which must live
-// as long as the process: its errors as warnings, all others as information. $GRPC_VERBOSITY still
-// selects them: errors by default. Those of Protobuf are events `protobuf`, all of them
-// information: any caller can have it write one, with a text that is not UTF-8. To be called before
-// there are other threads.
+// From now on writes the log lines of gRPC and Protobuf in the whole process to `log`, on whichever
+// thread they arise. Lines of gRPC become events `grpc`: its errors are warnings, all others
+// information. The environment variable GRPC_VERBOSITY still selects them, by default only errors.
+// Lines of Protobuf become events `protobuf`. Even its errors are only information, because any
+// client can cause one by sending text that is not UTF-8. REQUIRES, unchecked: `log` lives until
+// the process ends, and no other thread runs yet.
 void TakeGrpcLog(const ServerLog& log);
 
 }  // namespace parplan
