@@ -11,10 +11,11 @@
 namespace parplan {
 
 // Checks every rule of profile.proto, ignoring fields marked "Output only", and that `runtime_id`
-// has at most 63 bytes (profile_rules.cc). INVALID_ARGUMENT (PROFILE_INVALID) with the first broken
-// field in `field` and `rule` of the metadata, with a path
-// such as `layer_timings[3].forward_duration`. The message lists the first ten, one per line, and
-// the number of others. `field`, if not empty, is the prefix of every path.
+// has at most 63 bytes (profile_rules.cc). INVALID_ARGUMENT (PROFILE_INVALID) if any is broken. The
+// metadata names the first: its field's path in `field`, such as
+// `layer_timings[3].forward_duration`, and the text of the rule in `rule`. The message lists the
+// first ten, one per line, and the number of others. If `field` is not empty, every path begins
+// with it and a dot. Safe to call from any thread.
 absl::Status ValidateProfile(const v1::Profile& profile, absl::string_view field = "");
 
 }  // namespace parplan
