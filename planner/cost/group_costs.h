@@ -3,9 +3,9 @@
 // The model is that of Galvatron (docs/papers.md 1.5): time of computation, time of
 // communication, and a slow-down while both overlap. It differs in four points. Times
 // are tables over size, or sums over single operations, instead of one bandwidth. Sharded data
-// parallelism gathers parameters in the forward and the backward pass and hides them behind
-// computation while there is any. Memory is itemised (rank_memory.h). Every assumption is
-// listed. docs/cost-model.md has each formula.
+// parallelism gathers parameters in the forward and the backward pass, at the same time as
+// computation as long as that lasts. Memory is itemised (rank_memory.h). Every number that was not
+// measured is listed (`CostModel::estimated_items`). docs/cost-model.md has each formula.
 //
 //   const GroupCosts& group = costs.group(problem.topology().GroupOfRank(stage.first_rank));
 //   const LayerCost cost = group.CostOfLayer(definition_index, strategy, micro_batch_size,
@@ -39,33 +39,34 @@ struct ProblemNeeds;  // problem_needs.h
 
 // The costs of stages whose ranks all belong to one node group. Made by `CostModel::Create` and
 // part of the `CostModel`. Immutable; any thread may read it.
+//
+// In all functions `definition_index` is an index into `ModelSpec::layer_definitions`, which is not
+// checked. `micro_batch_size` is the number of samples of one micro-batch over the whole stage, a
+// multiple of the data-parallel degree of each strategy; only `CostOfLayer` checks it. If a
+// function takes `level` in addition to `strategy`, it ignores the sharding level of the strategy.
 class GroupCosts {
  public:
-  // Returns the cost of a layer of definition `definition_index` in a plan of
-  // `pipeline_parallel_degree` stages. `micro_batch_size` is the number of samples of one
-  // micro-batch over the whole stage, a multiple of `strategy.data_parallel_degree`; aborts if it
-  // is none. May abort for degrees that no plan of the problem can have, whose numbers were not
-  // looked up. A call takes some microseconds and allocates nothing, except for recomputation of
-  // modules and hybrid sharding. Here and below, a definition is one of
-  // `ModelSpec::layer_definitions`, and `micro_batch_size` counts samples over the whole stage; the
-  // functions below do not check that it is a multiple of the data-parallel degree of each
-  // strategy.
+  // Returns the cost of a layer in a plan of `pipeline_parallel_degree` stages. REQUIRES:
+  // `micro_batch_size` is a multiple of `strategy.data_parallel_degree`; aborts otherwise. May also
+  // abort for degrees that no plan of the problem can have, because their numbers were not looked
+  // up. A call takes some microseconds and allocates nothing, except for recomputation of modules
+  // and hybrid sharding.
   LayerCost CostOfLayer(int definition_index, const Strategy& strategy, int64_t micro_batch_size,
                         int pipeline_parallel_degree) const;
 
   // Returns the time, forward and backward together, to bring the output of a layer under `from`
-  // into the layout in which a layer of `definition_index` under `to` reads it. It is 0 if every
-  // rank already holds its part (docs/papers.md 1.4).
+  // into the layout in which a layer of `definition_index` under `to` reads it. 0 if every rank
+  // holds the same part under both (docs/papers.md 1.4).
   Seconds TransitionTime(int definition_index, const Strategy& from, const Strategy& to,
                          int64_t micro_batch_size) const;
 
   // The part of a transition that depends on only one of its two strategies.
   struct ReshardingTimes {
-    // Each rank of a tensor-parallel group holds a part of the activations of its samples and
-    // receives the rest.
+    // One all-gather, in one pass: each rank of a tensor-parallel group holds a part of the
+    // activations of its samples and receives the rest.
     Seconds gather;
-    // The time of `gather`, and in addition that of bringing the tokens of all context-parallel
-    // ranks together or dividing them again, forward and backward.
+    // The time of `gather` and of two all-to-alls, one in each pass, which bring the tokens of all
+    // context-parallel ranks together or divide them again.
     Seconds regroup;
     // An all-to-all of the stage's ranks, after which each rank holds its part; 0 unless the
     // runtime changes layouts by it (`RuntimeTraits::exchanges_layouts`). If it is above 0,
@@ -75,7 +76,8 @@ class GroupCosts {
   // Returns the resharding times of `strategy` before a layer of `definition_index`.
   ReshardingTimes ReshardingTimesOf(int definition_index, const Strategy& strategy,
                                     int64_t micro_batch_size) const;
-  // Combines the resharding times of both strategies into `TransitionTime` above.
+  // Combines the resharding times of both strategies into `TransitionTime` above. REQUIRES,
+  // unchecked: they are those of one definition and one `micro_batch_size`.
   static Seconds TransitionTime(const Strategy& from, const Strategy& to,
                                 const ReshardingTimes& resharding_from,
                                 const ReshardingTimes& resharding_to);
@@ -88,15 +90,17 @@ class GroupCosts {
   // Lists the collectives of one message to the next stage: those that `MessageTime` prices.
   CollectiveList MessageCollectives(int definition_index, const Strategy& from, int rank_count,
                                     bool leaves_node, int64_t micro_batch_size) const;
-  // Returns the part of `CostModel::SendTime` that does not depend on the strategy of the next
-  // stage, which is on the same group. The rest is half the `TransitionTime`.
+  // Returns the time, one way, of the message that brings one micro-batch to the next stage, which
+  // is on the same group and has `rank_count` ranks, as this one has. `leaves_node` means that some
+  // rank's counterpart is on another node. It is the part of `CostModel::SendTime` that does not
+  // depend on the strategy of the next stage; the rest is half the `TransitionTime`.
   Seconds MessageTime(int definition_index, const Strategy& from, int rank_count, bool leaves_node,
                       int64_t micro_batch_size) const;
-  // Returns the size of the message that one rank sends to the next stage if the last layer of its
-  // own stage is of `definition_index` under `strategy`.
+  // Returns the size of the message of one micro-batch that one rank sends to the next stage if the
+  // last layer of its own stage is of `definition_index` under `strategy`.
   Bytes MessageSize(int definition_index, const Strategy& strategy, int64_t micro_batch_size) const;
-  // Returns the memory of a stage without layers that passes such a message on: the stage keeps the
-  // message of each micro-batch in flight, as a layer keeps its input.
+  // Returns the memory of a stage without layers, which sends on the messages that it receives. It
+  // keeps the message of each micro-batch in flight, as a layer keeps its input.
   LayerMemory MemoryOfPassage(int definition_index, const Strategy& strategy,
                               int64_t micro_batch_size) const;
 
@@ -114,31 +118,34 @@ class GroupCosts {
   const Coefficients& memory_coefficients() const { return memory_coefficients_; }
 
   // The source of the numbers of one definition.
-  // Here an index that is none of a definition is undefined behaviour.
   const LayerSource& layer_source(int definition_index) const { return layers_[definition_index]; }
   // The collectives of layers.
   const LayerTraffic& traffic() const { return traffic_; }
   // The runtime whose rules decide how memory is kept and what overlaps.
   const RuntimeTraits& runtime() const { return runtime_; }
 
-  // Returns the time of the optimizer's step over the parameters of a layer whose states
-  // `shard_count` ranks share; 0 if it was not measured and the device is unknown.
+  // Returns the time of the optimizer's step over the parameters of a layer, once a step.
+  // `parameter_count` counts those that one rank would have without sharding; unless `level` is
+  // `kNone`, `shard_count` ranks divide them. 0 if the optimizer was not measured and the device is
+  // unknown.
   Seconds OptimizerTime(int64_t parameter_count, ShardingLevel level, int shard_count) const;
   // Returns the time to quantise the weights of a layer once a step: those of its shard, if ranks
   // gather quantised weights. 0 if the precision quantises none, they are frozen or the device is
   // unknown.
   Seconds QuantisationTime(const LayerFootprint& footprint, ShardingLevel level,
                            const Strategy& strategy) const;
-  // Returns the time in which the host launches the copies of a gathered layer's parts, one for
-  // each parameter tensor and rank (`RuntimeTraits::copies_gathered_parts`); 0 if it makes none, or
-  // `level` has no such gather, or all is frozen, or the device is unknown.
+  // Returns the time, once a step, in which the host launches the copies of the parts of a layer
+  // that was gathered after the optimizer's step: one copy for each parameter tensor and rank
+  // (`RuntimeTraits::copies_gathered_parts`). 0 if the runtime makes none, or `level` has no such
+  // gather, or all is frozen, or the device is unknown.
   Seconds PartCopyTime(const LayerDefinition& definition, const LayerFootprint& footprint,
                        ShardingLevel level, const Strategy& strategy) const;
-  // Returns the time by which a backward pass is longer because it updates its shard of the
-  // gradients over `parameter_count` parameters; 0 if the optimizer was not measured.
+  // Returns the time by which the backward pass of each micro-batch is longer with sharded
+  // gradients: they are cleared before it, and added to the rank's shard after it
+  // (optimizer_step.h). `parameter_count` is as above. 0 if the optimizer was not measured.
   Seconds ShardedGradientTime(int64_t parameter_count, int shard_count) const;
-  // Returns the memory of a layer with `footprint` under `strategy`, without its message. `samples`
-  // are those of a micro-batch on one rank.
+  // Returns the memory of a layer with `footprint` under `strategy`; `LayerMemory::message` is left
+  // 0. `samples` are those of a micro-batch on one rank.
   LayerMemory MemoryOf(const LayerFootprint& footprint, const Strategy& strategy,
                        double samples) const;
 
