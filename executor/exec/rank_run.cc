@@ -27,7 +27,6 @@
 #include "executor/device/ranks/node_token.h"
 #include "executor/exec/exec_inputs.h"
 #include "executor/exec/execution_notes.h"
-#include "executor/exec/gradient_sums.h"
 #include "executor/exec/machine_watch.h"
 #include "executor/exec/run_record.h"
 #include "executor/report/execution_reporter.h"
@@ -116,9 +115,6 @@ class TrainingRun {
     record_.plans.push_back({.plan = plan, .first_step = applier_.step_count()});
     machine_.emplace();
     if (!is_first()) return;
-    const std::string warning =
-        GradientSumWarning(plan.model().precision(), plan.plan().micro_batch_count);
-    if (!warning.empty()) LogEvent("warning", "gradients lose digits", {{"message", warning}});
     if (!flags_.reports()) return;
     reporter_ = std::make_unique<ExecutionReporter>(
         ReporterOptions{.plan = plan.name(),

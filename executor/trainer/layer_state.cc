@@ -69,13 +69,13 @@ absl::Status LayerState::Fill(int layer_index, uint64_t seed) {
                      parameters_.data(), shard_size_, 1, shard_size_);
   } else {
     parameters_ = std::move(whole);
-    PARPLAN_ASSIGN_OR_RETURN(gradients_, tools_.Take(ArrayUse::kGradients, padded_size_));
-    kernels.Zero(gradients_.data(), padded_size_);
+    PARPLAN_ASSIGN_OR_RETURN(gradients_,
+                             tools_.TakeZeroStatistics(ArrayUse::kGradients, padded_size_));
   }
   if (Shards(ShardingLevel::kGradients)) {
     gradients_.Reset();
-    PARPLAN_ASSIGN_OR_RETURN(gradient_shard_, tools_.Take(ArrayUse::kGradients, shard_size_));
-    kernels.Zero(gradient_shard_.data(), shard_size_);
+    PARPLAN_ASSIGN_OR_RETURN(gradient_shard_,
+                             tools_.TakeZeroStatistics(ArrayUse::kGradients, shard_size_));
   }
   return MakeOptimizerStates();
 }
@@ -155,8 +155,8 @@ absl::StatusOr<void*> LayerState::Gradients() {
     // A passing array, although those that are scattered live into the next layer's pass: as a
     // lasting one it leaves holes between activations, and HeapMemory's plans need up to 1.8 %
     // more.
-    PARPLAN_ASSIGN_OR_RETURN(gradients_, tools_.Take(ArrayUse::kGatheredParameters, padded_size_));
-    tools_.kernels().Zero(gradients_.data(), padded_size_);
+    PARPLAN_ASSIGN_OR_RETURN(
+        gradients_, tools_.TakeZeroStatistics(ArrayUse::kGatheredParameters, padded_size_));
   }
   return gradients_.data();
 }
@@ -165,9 +165,10 @@ absl::Status LayerState::SumShared() {
   if (!tools_.is_sequence_parallel() || layout_.size == layout_.first_shared) {
     return absl::OkStatus();
   }
-  return tools_.setting().tensor->AllReduce(tools_.kernels().type(),
-                                            tools_.At(gradients_.data(), layout_.first_shared),
-                                            layout_.size - layout_.first_shared);
+  return tools_.setting().tensor->AllReduce(
+      tools_.kernels().statistics_type(),
+      tools_.StatisticAt(gradients_.data(), layout_.first_shared),
+      layout_.size - layout_.first_shared);
 }
 
 absl::Status LayerState::EndBackward() {
@@ -188,16 +189,17 @@ absl::Status LayerState::EndBackward() {
 CollectiveCall LayerState::Scatter(const Array& gradients) const {
   CollectiveCall call;
   call.operation = Operation::kReduceScatter;
-  call.type = tools_.kernels().type();
+  call.type = tools_.kernels().statistics_type();
   call.count = shard_size_;
   call.send = gradients.data();
-  call.receive = tools_.At(gradients.data(), group_->rank() * shard_size_);
+  call.receive = tools_.StatisticAt(gradients.data(), group_->rank() * shard_size_);
   return call;
 }
 
 void LayerState::AddScattered() {
-  const void* const part = tools_.At(leaving_gradients_.data(), group_->rank() * shard_size_);
-  tools_.kernels().Add(part, gradient_shard_.data(), shard_size_);
+  const void* const part =
+      tools_.StatisticAt(leaving_gradients_.data(), group_->rank() * shard_size_);
+  tools_.kernels().AddStatistics(part, gradient_shard_.data(), shard_size_);
   leaving_gradients_.Reset();
 }
 
@@ -244,8 +246,8 @@ absl::Status LayerState::Synchronize() {
 
 absl::Status LayerState::AddUpWith(Communicator& other, const ParameterTensor& tensor) {
   PARPLAN_CHECK(!Shards(ShardingLevel::kOptimizer));
-  return other.AllReduce(tools_.kernels().type(), tools_.At(gradients_.data(), tensor.offset),
-                         tensor.local_size());
+  return other.AllReduce(tools_.kernels().statistics_type(),
+                         tools_.StatisticAt(gradients_.data(), tensor.offset), tensor.local_size());
 }
 
 absl::Status LayerState::Step(int64_t step) {
@@ -255,7 +257,7 @@ absl::Status LayerState::Step(int64_t step) {
   const int64_t count = is_sharded ? shard_size_ : padded_size_;
   const void* const gradients = Shards(ShardingLevel::kGradients)
                                     ? gradient_shard_.data()
-                                    : tools_.At(gradients_.data(), first);
+                                    : tools_.StatisticAt(gradients_.data(), first);
   void* const parameters = Shards(ShardingLevel::kParameters)
                                ? parameters_.data()
                                : tools_.At(parameters_.data(), first);
@@ -267,9 +269,9 @@ absl::Status LayerState::Step(int64_t step) {
                     masters_.data(), parameters, count);
   }
   if (Shards(ShardingLevel::kGradients)) {
-    kernels.Zero(gradient_shard_.data(), shard_size_);
+    tools_.ZeroStatistics(gradient_shard_.data(), shard_size_);
   } else {
-    kernels.Zero(gradients_.data(), padded_size_);
+    tools_.ZeroStatistics(gradients_.data(), padded_size_);
   }
   if (!is_sharded || Shards(ShardingLevel::kParameters)) return absl::OkStatus();
   if (communicates_ahead()) return StartGatherInto(parameters, parameters_.data());

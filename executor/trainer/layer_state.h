@@ -75,9 +75,9 @@ class LayerState {
   absl::StatusOr<const void*> Parameters();
   // Frees what `Parameters` gathered.
   void Release();
-  // Returns the array [layout.size] to which the backward pass of a micro-batch adds gradients,
-  // valid until `EndBackward`. It begins with zeros if gradients are sharded, else with those of
-  // the micro-batches before.
+  // Returns the array [layout.size] of statistics to which the backward pass of a micro-batch adds
+  // gradients, valid until `EndBackward`. It begins with zeros if gradients are sharded, else with
+  // those of the micro-batches before.
   absl::StatusOr<void*> Gradients();
   // Ends the backward pass of a micro-batch: sharded gradients are reduced to their owners. If the
   // tools' setting communicates ahead, that only starts, and proceeds while other layers compute.
@@ -148,7 +148,8 @@ class LayerState {
   Array gathered_;
   // The gathering under way, of these or of `parameters_`; null if there is none.
   std::unique_ptr<PendingWork> gathering_;
-  // Gradients [padded_size_] of one micro-batch if gradients are sharded, else of the step.
+  // Gradients [padded_size_] of one micro-batch if gradients are sharded, else of the step. These
+  // and the next two are statistics: in 16 bits a sum of many micro-batches would stop growing.
   Array gradients_;
   // The gradients [padded_size_] that are being scattered, and that operation; null if none are.
   Array leaving_gradients_;

@@ -27,9 +27,13 @@ absl::StatusOr<Array> LayerTools::TakeStatistics(ArrayUse use, int64_t element_c
 
 absl::StatusOr<Array> LayerTools::TakeZeroStatistics(ArrayUse use, int64_t element_count) const {
   PARPLAN_ASSIGN_OR_RETURN(Array array, TakeStatistics(use, element_count));
-  // The bits of a zero are zero in every type.
-  kernels().Zero(array.data(), element_count * statistic_size_ / element_size_);
+  ZeroStatistics(array.data(), element_count);
   return array;
+}
+
+void LayerTools::ZeroStatistics(void* data, int64_t element_count) const {
+  // The bits of a zero are zero in every type.
+  kernels().Zero(data, element_count * statistic_size_ / element_size_);
 }
 
 absl::StatusOr<const void*> LayerTools::Gather(const void* x, int64_t width,

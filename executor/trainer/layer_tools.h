@@ -72,6 +72,8 @@ class LayerTools {
   // second sets them to zero.
   absl::StatusOr<Array> TakeStatistics(ArrayUse use, int64_t element_count) const;
   absl::StatusOr<Array> TakeZeroStatistics(ArrayUse use, int64_t element_count) const;
+  // Sets `element_count` statistics to zero.
+  void ZeroStatistics(void* data, int64_t element_count) const;
   // Return the address of element `offset` of `data`.
   const void* At(const void* data, int64_t offset) const {
     return static_cast<const char*>(data) + offset * element_size_;

@@ -42,12 +42,13 @@ absl::Status EmbeddingLayer::Backward(const int32_t* tokens, Array output_gradie
   PARPLAN_ASSIGN_OR_RETURN(const void* const dy,
                            tools_.Gather(output_gradient.data(), hidden_, gathered));
   kernels.EmbedBackward(tokens, tools_.product_row_count(), dy, table_.first_row,
-                        table_.local_row_count, hidden_, tools_.At(gradients, table_.offset));
+                        table_.local_row_count, hidden_,
+                        tools_.StatisticAt(gradients, table_.offset));
   if (!has_positions()) return absl::OkStatus();
   const ParameterTensor& table = layout_.Find(tensor_names::kPositions);
   kernels.EmbedBackward(positions_.data(), tools_.row_count(), output_gradient.data(),
                         /*first_token=*/0, table.row_count, hidden_,
-                        tools_.At(gradients, table.offset));
+                        tools_.StatisticAt(gradients, table.offset));
   return absl::OkStatus();
 }
 
@@ -128,7 +129,8 @@ absl::StatusOr<Array> HeadLayer::Backward(const void* parameters, const void* ta
                     .a = logits.data(),
                     .b = normal,
                     .c = table_gradient,
-                    .adds = true});
+                    .adds = true,
+                    .widens = true});
   // The norm's output is not needed after this; its memory takes the gradient.
   Array partial = gathered.is_null() ? std::move(kept.normal) : std::move(gathered);
   kept.normal.Reset();
@@ -142,14 +144,14 @@ absl::StatusOr<Array> HeadLayer::Backward(const void* parameters, const void* ta
   PARPLAN_ASSIGN_OR_RETURN(const Array d_normal, tools_.SumUp(std::move(partial), hidden_));
   PARPLAN_ASSIGN_OR_RETURN(Array dx, tools_.Take(ArrayUse::kTransient, rows * hidden_));
   kernels.Zero(dx.data(), rows * hidden_);
-  kernels.NormBackward(norm_, d_normal.data(), kept.input.data(),
-                       tools_.At(parameters, layout_.Find(tensor_names::kNormGain).offset),
-                       kept.moments.data(), dx.data(),
-                       tools_.At(gradients, layout_.Find(tensor_names::kNormGain).offset),
-                       layout_.Has(tensor_names::kNormBias)
-                           ? tools_.At(gradients, layout_.Find(tensor_names::kNormBias).offset)
-                           : nullptr,
-                       rows, hidden_);
+  kernels.NormBackward(
+      norm_, d_normal.data(), kept.input.data(),
+      tools_.At(parameters, layout_.Find(tensor_names::kNormGain).offset), kept.moments.data(),
+      dx.data(), tools_.StatisticAt(gradients, layout_.Find(tensor_names::kNormGain).offset),
+      layout_.Has(tensor_names::kNormBias)
+          ? tools_.StatisticAt(gradients, layout_.Find(tensor_names::kNormBias).offset)
+          : nullptr,
+      rows, hidden_);
   return dx;
 }
 

@@ -123,7 +123,7 @@ absl::StatusOr<Array> TrainerLayer::BackwardHead(int64_t step, int64_t micro_bat
       Array gradient,
       head_->Backward(parameters, tools_.At(table, Table().offset), std::move(kept.head),
                       targets.data(), 1.0 / static_cast<double>(setting_.global_token_count),
-                      gradients, tools_.At(table_gradients, Table().offset), counted));
+                      gradients, tools_.StatisticAt(table_gradients, Table().offset), counted));
   if (setting_.tied != nullptr) {
     table_state.Release();
     PARPLAN_RETURN_IF_ERROR(table_state.EndBackward());

@@ -27,7 +27,7 @@ const void* TransformerLayer::In(const void* parameters, const char* name) const
   return tools_.At(parameters, layout_.Find(name).offset);
 }
 void* TransformerLayer::Out(void* gradients, const char* name) const {
-  return tools_.At(gradients, layout_.Find(name).offset);
+  return tools_.StatisticAt(gradients, layout_.Find(name).offset);
 }
 
 void TransformerLayer::Norm(const void* parameters, const char* gain, const char* bias,
@@ -181,7 +181,8 @@ absl::Status TransformerLayer::ProductBackward(const void* parameters, const cha
                     .a = d_product.data(),
                     .b = whole,
                     .c = Out(gradients, matrix),
-                    .adds = true});
+                    .adds = true,
+                    .widens = true});
   // The norm's output is not needed after this; its memory takes the gradient.
   Array partial = std::move(gathered.is_null() ? normal : gathered);
   normal.Reset();
@@ -216,7 +217,8 @@ absl::Status TransformerLayer::FeedForwardBackward(const void* parameters, Kept&
                     .a = dy,
                     .b = kept.activated.data(),
                     .c = Out(gradients, tensor_names::kSecond),
-                    .adds = true});
+                    .adds = true,
+                    .widens = true});
   // The gradient takes the memory of the activated values.
   kernels.Multiply({.m = product_rows,
                     .n = inner_,
@@ -269,7 +271,8 @@ absl::Status TransformerLayer::AttendBackward(const void* parameters, Kept& kept
                     .a = dy,
                     .b = kept.attended.data(),
                     .c = Out(gradients, tensor_names::kProjection),
-                    .adds = true});
+                    .adds = true,
+                    .widens = true});
   PARPLAN_ASSIGN_OR_RETURN(Array d_attended,
                            tools_.Take(ArrayUse::kTransient, product_rows * query));
   kernels.Multiply({.m = product_rows,

@@ -269,8 +269,10 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   const int64_t used_count = shared_count - whole_experts + borrowed_count;
   Bytes gradient;
   if (AtLeast(strategy.sharding_level, ShardingLevel::kGradients)) {
-    // The whole gradient of the layer before it is scattered.
-    gradient = Bytes::Of(element * used_count);
+    // The whole gradient of the layer before it is scattered: as the backward pass writes it, or,
+    // in line, as products add to it.
+    gradient =
+        Bytes::Of((traits.scatters_gradients_in_line ? gradient_element : element) * used_count);
   }
   // The gradient follows recomputation, which may need more.
   const Bytes recomputing =

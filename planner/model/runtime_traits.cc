@@ -315,6 +315,10 @@ const RuntimeTraits* FindRuntime(absl::string_view runtime_id) {
 RuntimeTraits ExecutorTraits() {
   RuntimeTraits traits;
   traits.reuses_activations = true;
+  // Products add to sums of 32 bits, which are what ranks exchange
+  // (executor/trainer/layer_state.h).
+  traits.gradient_bytes = 4;
+  traits.gradient_message_bytes = 4;
   traits.gathers_tables_late = true;
   traits.holds_messages_sent = true;
   traits.scatters_gradients_in_line = true;

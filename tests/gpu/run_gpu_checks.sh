@@ -42,7 +42,9 @@ export PARPLAN_CUDA_PLUGIN="$here/bin/libparplan_cuda.so"
 export TEST_TMPDIR="$folder/temporary"
 mkdir -p "$TEST_TMPDIR"
 
-missing=$(LD_LIBRARY_PATH="$libraries" ldd "$PARPLAN_CUDA_PLUGIN" | awk '/not found/ {print $1}')
+# The plugin opens NCCL when it needs it; `all_reduce_speed` is linked with it.
+missing=$(LD_LIBRARY_PATH="$libraries" ldd "$PARPLAN_CUDA_PLUGIN" "$here/bin/all_reduce_speed" \
+  2>/dev/null | awk '/not found/ {print $1}' | sort -u)
 if [[ -n "$missing" ]]; then
   echo "not found: $(echo $missing)"
   echo "These come with the CUDA toolkit 13, or with PyTorch built for it. Name their folders in" \

@@ -52,7 +52,8 @@ class Device {
   // started: later work of the device waits for its end, and its error may only be returned by
   // `Synchronize`. Operations of groups of one `name` run there in the order in which they are
   // called, so messages of opposite directions need groups of different names. INVALID_ARGUMENT if
-  // this rank is not among `ranks`; else the errors of RankContext and NCCL.
+  // this rank is not among `ranks`, FAILED_PRECONDITION where a group of several GPUs finds no
+  // NCCL; else the errors of RankContext and NCCL.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
       RankContext& job, const std::string& name, const std::vector<int>& ranks) = 0;
 

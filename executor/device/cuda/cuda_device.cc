@@ -11,6 +11,7 @@
 #include "executor/device/cuda/cuda_status.h"
 #include "executor/device/cuda/cuda_stopwatch.h"
 #include "executor/device/cuda/nccl_communicator.h"
+#include "executor/device/cuda/nccl_library.h"
 
 namespace parplan::cuda {
 namespace {
@@ -105,6 +106,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> CudaDevice::MakeGroup(RankContext&
                    job.rank(), name.c_str());
     }
   }
+  // A rank that is alone exchanges nothing.
+  if (ranks.size() == 1 && !OpenNccl().ok()) is_staged = true;
   if (is_staged) {
     PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> inner, job.MakeGroup(name, ranks));
     return std::make_unique<StagedCommunicator>(std::move(inner), *this);

@@ -108,7 +108,8 @@ const int32_t* CudaQueue::Upload(const int32_t* tokens, int64_t count) {
 void CudaQueue::Multiply(ElementType type, const MatrixProduct& product) {
   if (product.k == 0) {
     if (product.adds) return;
-    const int64_t byte_count = product.m * product.n * ElementSize(type);
+    const ElementType result = product.widens ? ElementType::kFloat32 : type;
+    const int64_t byte_count = product.m * product.n * ElementSize(result);
     Check(::cudaMemsetAsync(product.c, 0, static_cast<size_t>(byte_count), stream_),
           "cudaMemsetAsync");
     return;

@@ -36,6 +36,8 @@ void LaunchSimpleProduct(ElementType type, const MatrixProduct& product, KernelQ
   const dim3 block(kProductTile, kProductTile);
   if (type == ElementType::kFloat32) {
     PARPLAN_LAUNCH(queue, grid, block, 0, (MultiplySimply<float>), product);
+  } else if (product.widens) {
+    PARPLAN_LAUNCH(queue, grid, block, 0, (MultiplySimply<Bfloat16, float>), product);
   } else {
     PARPLAN_LAUNCH(queue, grid, block, 0, (MultiplySimply<Bfloat16>), product);
   }

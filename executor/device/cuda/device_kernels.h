@@ -83,6 +83,16 @@ class DeviceKernels : public LayerKernels {
     }
   }
 
+  void AddStatistics(const void* x, void* y, int64_t count) override {
+    constexpr int kFloats = kWide<float>;
+    const auto address = reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y);
+    if (count % kFloats == 0 && address % (kFloats * sizeof(float)) == 0) {
+      Each(count / kFloats, AddWork<float, kFloats>{Numbers(x), Numbers(y)});
+    } else {
+      Each(count, AddWork<float, 1>{Numbers(x), Numbers(y)});
+    }
+  }
+
   void Scale(double factor, void* y, int64_t count) override {
     if (IsWide(count, {y})) {
       Each(count / kN, ScaleWork<T, kN>{static_cast<float>(factor), Out(y)});
@@ -106,7 +116,7 @@ class DeviceKernels : public LayerKernels {
   void AddColumnsOfRows(const void* dy, int64_t row_count, int64_t row_size, int64_t first_column,
                         int64_t column_count, void* bias_gradient) override {
     AddColumns(ColumnElement<T>{In(dy) + first_column, row_size}, row_count, column_count,
-               Out(bias_gradient));
+               Numbers(bias_gradient));
   }
 
   void Norm(NormKind kind, const void* x, const void* gain, const void* bias, void* y, void* kept,
@@ -138,9 +148,9 @@ class DeviceKernels : public LayerKernels {
                      row_size);
     }
     AddColumns(ColumnNormal<T>{In(dy), In(x), numbers, row_size}, row_count, row_size,
-               Out(gain_gradient));
+               Numbers(gain_gradient));
     if (has_mean) {
-      AddColumns(ColumnElement<T>{In(dy), row_size}, row_count, row_size, Out(bias_gradient));
+      AddColumns(ColumnElement<T>{In(dy), row_size}, row_count, row_size, Numbers(bias_gradient));
     }
   }
 
@@ -301,7 +311,7 @@ class DeviceKernels : public LayerKernels {
     if (own == nullptr) return;
     const dim3 grid(Blocks(count), Blocks((row_size + kRowThreads - 1) / kRowThreads));
     PARPLAN_LAUNCH(queue_, grid, dim3(kRowThreads), 0, (EmbedRowsBackward<T>), own, own + count + 1,
-                   own + 2 * count + 1, In(dy), row_size, Out(table_gradient));
+                   own + 2 * count + 1, In(dy), row_size, Numbers(table_gradient));
   }
 
   void LargestLogits(const void* logits, int64_t row_count, int64_t row_size,
@@ -343,7 +353,7 @@ class DeviceKernels : public LayerKernels {
                                                (1.0 - std::pow(settings.beta1, steps))),
                     .correction = static_cast<float>(1.0 / (1.0 - std::pow(settings.beta2, steps))),
                     .epsilon = static_cast<float>(settings.epsilon),
-                    .gradients = In(gradients),
+                    .gradients = Numbers(gradients),
                     .first = Numbers(first_moments),
                     .second = Numbers(second_moments),
                     .masters = Numbers(masters),
@@ -353,7 +363,7 @@ class DeviceKernels : public LayerKernels {
                void* parameters, int64_t count) override {
     Each(count, SgdWork<T>{.momentum = static_cast<float>(settings.momentum),
                            .rate = static_cast<float>(settings.learning_rate),
-                           .gradients = In(gradients),
+                           .gradients = Numbers(gradients),
                            .moments = Numbers(moments),
                            .masters = Numbers(masters),
                            .parameters = Out(parameters)});
@@ -397,7 +407,7 @@ class DeviceKernels : public LayerKernels {
 
   // Adds the sums of columns to y.
   template <typename Value>
-  void AddColumns(Value value, int64_t row_count, int64_t column_count, T* y) {
+  void AddColumns(Value value, int64_t row_count, int64_t column_count, float* y) {
     if (row_count == 0 || column_count == 0) return;
     // Enough blocks to fill a GPU, with at least this number of rows in each. Not measured.
     constexpr int64_t kMinRows = 64;
@@ -410,7 +420,7 @@ class DeviceKernels : public LayerKernels {
     const dim3 grid(Blocks((column_count + kColumnThreads - 1) / kColumnThreads), Blocks(chunks));
     PARPLAN_LAUNCH(queue_, grid, dim3(kColumnThreads, kColumnRows), 0, (SumColumnChunks<Value>),
                    value, row_count, column_count, chunk_rows, parts);
-    Each(column_count, AddChunksWork<T>{parts, chunks, column_count, y});
+    Each(column_count, AddChunksWork{parts, chunks, column_count, y});
   }
 
   // Returns the library that computes attention of T; null if there is none.

@@ -300,13 +300,13 @@ struct AdamWork {
   float rate;
   float correction;
   float epsilon;
-  const T* gradients;
+  const float* gradients;
   float* first;
   float* second;
   float* masters;
   T* parameters;
   __device__ void operator()(int64_t i) const {
-    const float g = ToFloat(gradients[i]);
+    const float g = gradients[i];
     const float m = beta1 * first[i] + (1.0f - beta1) * g;
     const float v = beta2 * second[i] + (1.0f - beta2) * g * g;
     first[i] = m;
@@ -324,13 +324,13 @@ template <typename T>
 struct SgdWork {
   float momentum;
   float rate;
-  const T* gradients;
+  const float* gradients;
   // Null without momentum.
   float* moments;
   float* masters;
   T* parameters;
   __device__ void operator()(int64_t i) const {
-    float m = ToFloat(gradients[i]);
+    float m = gradients[i];
     if (moments != nullptr) {
       m += momentum * moments[i];
       moments[i] = m;

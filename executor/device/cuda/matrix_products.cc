@@ -23,6 +23,15 @@ constexpr float kMinGain = 0.02f;
 
 #define PARPLAN_RETURN_IF_CUBLAS_ERROR(call) PARPLAN_RETURN_IF_ERROR(CublasStatus(call, #call))
 
+cudaDataType_t DataType(ElementType type) {
+  return type == ElementType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF;
+}
+
+// Returns the type of the elements of c.
+ElementType ResultType(ElementType type, const MatrixProduct& product) {
+  return product.widens ? ElementType::kFloat32 : type;
+}
+
 // Returns the largest power of two up to 256 that divides the address.
 int AlignmentOf(const void* data) {
   const auto address = reinterpret_cast<uintptr_t>(data);
@@ -67,7 +76,7 @@ MatrixProducts::~MatrixProducts() {
 absl::StatusOr<std::unique_ptr<MatrixProducts::Choice>> MatrixProducts::Choose(
     ElementType type, const MatrixProduct& p, const Key& key, cudaStream_t stream) {
   auto choice = std::make_unique<Choice>();
-  const cudaDataType_t data = type == ElementType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF;
+  const cudaDataType_t data = DataType(type);
   PARPLAN_RETURN_IF_CUBLAS_ERROR(
       ::cublasLtMatmulDescCreate(&choice->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   const cublasOperation_t first = p.transposes_b ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -76,15 +85,16 @@ absl::StatusOr<std::unique_ptr<MatrixProducts::Choice>> MatrixProducts::Choose(
       choice->operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof(first)));
   PARPLAN_RETURN_IF_CUBLAS_ERROR(::cublasLtMatmulDescSetAttribute(
       choice->operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof(second)));
-  const auto make = [&](cublasLtMatrixLayout_t& layout, int64_t rows, int64_t columns) {
+  const auto make = [](cublasLtMatrixLayout_t& layout, cudaDataType_t data, int64_t rows,
+                       int64_t columns) {
     return ::cublasLtMatrixLayoutCreate(&layout, data, static_cast<uint64_t>(rows),
                                         static_cast<uint64_t>(columns), rows);
   };
-  PARPLAN_RETURN_IF_CUBLAS_ERROR(p.transposes_b ? make(choice->first, p.k, p.n)
-                                                : make(choice->first, p.n, p.k));
-  PARPLAN_RETURN_IF_CUBLAS_ERROR(p.transposes_a ? make(choice->second, p.m, p.k)
-                                                : make(choice->second, p.k, p.m));
-  PARPLAN_RETURN_IF_CUBLAS_ERROR(make(choice->result, p.n, p.m));
+  PARPLAN_RETURN_IF_CUBLAS_ERROR(p.transposes_b ? make(choice->first, data, p.k, p.n)
+                                                : make(choice->first, data, p.n, p.k));
+  PARPLAN_RETURN_IF_CUBLAS_ERROR(p.transposes_a ? make(choice->second, data, p.m, p.k)
+                                                : make(choice->second, data, p.k, p.m));
+  PARPLAN_RETURN_IF_CUBLAS_ERROR(make(choice->result, DataType(ResultType(type, p)), p.n, p.m));
 
   cublasLtMatmulPreference_t preference = nullptr;
   PARPLAN_RETURN_IF_CUBLAS_ERROR(::cublasLtMatmulPreferenceCreate(&preference));
@@ -95,9 +105,9 @@ absl::StatusOr<std::unique_ptr<MatrixProducts::Choice>> MatrixProducts::Choose(
     return ::cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value));
   };
   PARPLAN_RETURN_IF_CUBLAS_ERROR(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes));
-  const uint32_t a_alignment = static_cast<uint32_t>(std::get<7>(key));
-  const uint32_t b_alignment = static_cast<uint32_t>(std::get<8>(key));
-  const uint32_t c_alignment = static_cast<uint32_t>(std::get<9>(key));
+  const uint32_t a_alignment = static_cast<uint32_t>(std::get<8>(key));
+  const uint32_t b_alignment = static_cast<uint32_t>(std::get<9>(key));
+  const uint32_t c_alignment = static_cast<uint32_t>(std::get<10>(key));
   // The library's first matrix is our second.
   PARPLAN_RETURN_IF_CUBLAS_ERROR(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, b_alignment));
   PARPLAN_RETURN_IF_CUBLAS_ERROR(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, a_alignment));
@@ -130,7 +140,7 @@ void MatrixProducts::ChooseFastest(ElementType type, const MatrixProduct& p,
                                    Choice& choice, cudaStream_t stream) {
   // The result must stay as it is.
   void* result = nullptr;
-  const auto size = static_cast<size_t>(p.m * p.n * ElementSize(type));
+  const auto size = static_cast<size_t>(p.m * p.n * ElementSize(ResultType(type, p)));
   cudaEvent_t begin = nullptr;
   cudaEvent_t end = nullptr;
   const float one = 1.0f;
@@ -179,8 +189,8 @@ void MatrixProducts::ChooseFastest(ElementType type, const MatrixProduct& p,
 
 absl::Status MatrixProducts::Multiply(ElementType type, const MatrixProduct& p,
                                       cudaStream_t stream) {
-  const Key key(type, p.transposes_a, p.transposes_b, p.m, p.n, p.k, p.adds, AlignmentOf(p.a),
-                AlignmentOf(p.b), AlignmentOf(p.c));
+  const Key key(type, ResultType(type, p), p.transposes_a, p.transposes_b, p.m, p.n, p.k, p.adds,
+                AlignmentOf(p.a), AlignmentOf(p.b), AlignmentOf(p.c));
   auto found = choices_.find(key);
   if (found == choices_.end()) {
     PARPLAN_ASSIGN_OR_RETURN(std::unique_ptr<Choice> choice, Choose(type, p, key, stream));

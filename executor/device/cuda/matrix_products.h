@@ -37,8 +37,10 @@ class MatrixProducts {
   absl::Status Multiply(ElementType type, const MatrixProduct& product, cudaStream_t stream);
 
  private:
-  // Type, transpositions, m, n, k, whether it adds, and the alignments of a, b and c.
-  using Key = std::tuple<ElementType, bool, bool, int64_t, int64_t, int64_t, bool, int, int, int>;
+  // Types of a and b, and of c, transpositions, m, n, k, whether it adds, and the alignments of a,
+  // b and c.
+  using Key = std::tuple<ElementType, ElementType, bool, bool, int64_t, int64_t, int64_t, bool, int,
+                         int, int>;
   struct Choice;
 
   MatrixProducts() = default;

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "executor/device/cuda/nccl_library.h"
 
 namespace parplan::cuda {
 namespace {
@@ -27,11 +28,11 @@ ncclResult_t LaunchAllToAll(const CollectiveCall& call, int size, ncclComm_t com
   const ncclDataType_t type = DataType(call.type);
   const auto share = static_cast<size_t>(call.count * ElementSize(call.type));
   for (int other = 0; other < size; ++other) {
-    const ncclResult_t sent = ::ncclSend(static_cast<const char*>(call.send) + other * share, count,
-                                         type, other, communicator, stream);
+    const ncclResult_t sent = Nccl().ncclSend(static_cast<const char*>(call.send) + other * share,
+                                              count, type, other, communicator, stream);
     if (sent != ncclSuccess) return sent;
-    const ncclResult_t received = ::ncclRecv(static_cast<char*>(call.receive) + other * share,
-                                             count, type, other, communicator, stream);
+    const ncclResult_t received = Nccl().ncclRecv(static_cast<char*>(call.receive) + other * share,
+                                                  count, type, other, communicator, stream);
     if (received != ncclSuccess) return received;
   }
   return ncclSuccess;
@@ -44,24 +45,25 @@ ncclResult_t LaunchCall(const CollectiveCall& call, int size, void* number, nccl
   const ncclRedOp_t reduction = call.reduction == Reduction::kSum ? ncclSum : ncclMax;
   switch (call.operation) {
     case parplan::Operation::kAllReduce:
-      return ::ncclAllReduce(call.send, call.receive, count, type, reduction, communicator, stream);
+      return Nccl().ncclAllReduce(call.send, call.receive, count, type, reduction, communicator,
+                                  stream);
     case parplan::Operation::kAllGather:
-      return ::ncclAllGather(call.send, call.receive, count, type, communicator, stream);
+      return Nccl().ncclAllGather(call.send, call.receive, count, type, communicator, stream);
     case parplan::Operation::kReduceScatter:
-      return ::ncclReduceScatter(call.send, call.receive, count, type, reduction, communicator,
-                                 stream);
+      return Nccl().ncclReduceScatter(call.send, call.receive, count, type, reduction, communicator,
+                                      stream);
     case parplan::Operation::kBroadcast:
-      return ::ncclBroadcast(call.send == nullptr ? call.receive : call.send, call.receive, count,
-                             type, call.peer, communicator, stream);
+      return Nccl().ncclBroadcast(call.send == nullptr ? call.receive : call.send, call.receive,
+                                  count, type, call.peer, communicator, stream);
     case parplan::Operation::kSend:
-      return ::ncclSend(call.send, count, type, call.peer, communicator, stream);
+      return Nccl().ncclSend(call.send, count, type, call.peer, communicator, stream);
     case parplan::Operation::kReceive:
-      return ::ncclRecv(call.receive, count, type, call.peer, communicator, stream);
+      return Nccl().ncclRecv(call.receive, count, type, call.peer, communicator, stream);
     case parplan::Operation::kAllToAll:
       return LaunchAllToAll(call, size, communicator, stream);
     case parplan::Operation::kBarrier:
       // NCCL has none; a number is all-reduced instead.
-      return ::ncclAllReduce(number, number, 1, ncclFloat32, ncclSum, communicator, stream);
+      return Nccl().ncclAllReduce(number, number, 1, ncclFloat32, ncclSum, communicator, stream);
   }
   return ncclInvalidArgument;
 }
@@ -70,10 +72,10 @@ ncclResult_t LaunchCall(const CollectiveCall& call, int size, void* number, nccl
 
 absl::Status NcclStatus(ncclResult_t result, ncclComm_t communicator, absl::string_view what) {
   if (result == ncclSuccess) return absl::OkStatus();
-  const char* const detail = ::ncclGetLastError(communicator);
+  const char* const detail = Nccl().ncclGetLastError(communicator);
   const absl::StatusCode code =
       result == ncclRemoteError ? absl::StatusCode::kUnavailable : absl::StatusCode::kInternal;
-  return absl::Status(code, absl::StrCat(what, ": ", ::ncclGetErrorString(result),
+  return absl::Status(code, absl::StrCat(what, ": ", Nccl().ncclGetErrorString(result),
                                          detail == nullptr || *detail == '\0' ? "" : "; ",
                                          detail == nullptr ? "" : detail));
 }
@@ -82,12 +84,12 @@ ncclResult_t LaunchCalls(absl::Span<const CollectiveCall> calls, int size, void*
                          ncclComm_t communicator, cudaStream_t stream) {
   const bool is_group =
       calls.size() > 1 || calls.front().operation == parplan::Operation::kAllToAll;
-  ncclResult_t result = is_group ? ::ncclGroupStart() : ncclSuccess;
+  ncclResult_t result = is_group ? Nccl().ncclGroupStart() : ncclSuccess;
   for (const CollectiveCall& call : calls) {
     if (result == ncclSuccess) result = LaunchCall(call, size, number, communicator, stream);
   }
   if (is_group) {
-    const ncclResult_t ended = ::ncclGroupEnd();
+    const ncclResult_t ended = Nccl().ncclGroupEnd();
     if (result == ncclSuccess) result = ended;
   }
   return result;

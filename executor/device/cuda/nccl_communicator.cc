@@ -6,6 +6,7 @@
 #include "base/system/steady_clock.h"
 #include "executor/device/cuda/cuda_status.h"
 #include "executor/device/cuda/nccl_calls.h"
+#include "executor/device/cuda/nccl_library.h"
 
 namespace parplan::cuda {
 namespace {
@@ -84,6 +85,9 @@ NcclCommunicator::NcclCommunicator(NcclGroup group, cudaStream_t stream, void* n
       calls_(std::make_shared<Calls>()) {}
 
 absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(NcclGroup group) {
+  if (const absl::Status status = OpenNccl(); !status.ok()) {
+    return absl::Status(status.code(), absl::StrCat("group ", group.name, ": ", status.message()));
+  }
   PARPLAN_ASSIGN_OR_RETURN(const cudaStream_t stream, group.device->StreamOf(group.purpose));
   PARPLAN_ASSIGN_OR_RETURN(void* const number, group.device->BarrierNumber());
   return std::unique_ptr<NcclCommunicator>(new NcclCommunicator(std::move(group), stream, number));
@@ -105,7 +109,7 @@ NcclCommunicator::~NcclCommunicator() {
   if (running_.empty()) {
     DestroyCommunicator(group_, making_, communicator_);
   } else {
-    static_cast<void>(::ncclCommAbort(communicator_));
+    static_cast<void>(Nccl().ncclCommAbort(communicator_));
   }
 }
 
@@ -129,10 +133,10 @@ absl::Status NcclCommunicator::Warm() {
                            ShareId(*group_.job, absl::StrCat("nccl/", group_.id), group_.rank));
   making_ = std::make_shared<NcclMaking>(group_.label);
   const auto make = [id, rank = group_.rank, size = group_.size](NcclMaking& making) {
-    return ::ncclCommInitRankConfig(&making.communicator, size, id, rank, &making.config);
+    return Nccl().ncclCommInitRankConfig(&making.communicator, size, id, rank, &making.config);
   };
   const auto aborts = [](ncclComm_t communicator) {
-    if (communicator != nullptr) static_cast<void>(::ncclCommAbort(communicator));
+    if (communicator != nullptr) static_cast<void>(Nccl().ncclCommAbort(communicator));
   };
   PARPLAN_ASSIGN_OR_RETURN(const Bytes before, group_.device->UsedMemory());
   PARPLAN_ASSIGN_OR_RETURN(ncclComm_t const communicator,
@@ -269,7 +273,8 @@ void NcclCommunicator::Look() {
     if (!failure_.ok() || communicator_ == nullptr) return;
     const std::string what = absl::StrCat("operations of ", group_.name);
     ncclResult_t state = ncclSuccess;
-    status.Update(NcclStatus(::ncclCommGetAsyncError(communicator_, &state), communicator_, what));
+    status.Update(
+        NcclStatus(Nccl().ncclCommGetAsyncError(communicator_, &state), communicator_, what));
     status.Update(NcclStatus(state, communicator_, what));
     status.Update(Collect());
     status.Update(CheckDeadline());
@@ -305,7 +310,7 @@ void NcclCommunicator::Fail(const absl::Status& status) {
   if (communicator == nullptr) return;
   aborting_ = std::thread([communicator, device = group_.device->queue().device()] {
     static_cast<void>(::cudaSetDevice(device));
-    static_cast<void>(::ncclCommAbort(communicator));
+    static_cast<void>(Nccl().ncclCommAbort(communicator));
   });
 }
 
@@ -330,8 +335,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int color,
   const auto make = [calls = calls_, whole, color, key](NcclMaking& part) {
     const std::lock_guard<std::timed_mutex> calling(calls->mutex);
     if (calls->is_over) return ncclInvalidUsage;
-    return ::ncclCommSplit(whole, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &part.communicator,
-                           &part.config);
+    return Nccl().ncclCommSplit(whole, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key,
+                                &part.communicator, &part.config);
   };
   bool is_given_up = false;
   const auto aborts = [this, &is_given_up](ncclComm_t /*part*/) {
@@ -345,7 +350,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int color,
     if (!is_given_up) PARPLAN_RETURN_IF_ERROR(failure());
     // The part was made, and this group failed meanwhile.
     if (making->result == ncclSuccess && making->communicator != nullptr) {
-      static_cast<void>(::ncclCommAbort(making->communicator));
+      static_cast<void>(Nccl().ncclCommAbort(making->communicator));
     }
     return made_part.status();
   }
@@ -355,8 +360,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int color,
   PARPLAN_RETURN_IF_ERROR(made->NoteMemory(before));
   int rank = 0;
   int size = 0;
-  PARPLAN_RETURN_IF_ERROR(NcclStatus(::ncclCommUserRank(part, &rank), part, "ncclCommUserRank"));
-  PARPLAN_RETURN_IF_ERROR(NcclStatus(::ncclCommCount(part, &size), part, "ncclCommCount"));
+  PARPLAN_RETURN_IF_ERROR(
+      NcclStatus(Nccl().ncclCommUserRank(part, &rank), part, "ncclCommUserRank"));
+  PARPLAN_RETURN_IF_ERROR(NcclStatus(Nccl().ncclCommCount(part, &size), part, "ncclCommCount"));
   made->group_.rank = rank;
   made->group_.size = size;
   group_.device->Watch(made.get());

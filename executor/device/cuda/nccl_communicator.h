@@ -34,7 +34,8 @@ namespace parplan::cuda {
 // and fails as `Warm` does, or for a part by `Split`.
 class NcclCommunicator : public Communicator, private NcclWatched {
  public:
-  // Returns the errors of CudaStatus (cuda_status.h).
+  // Returns the errors of CudaStatus (cuda_status.h), and FAILED_PRECONDITION where NCCL cannot be
+  // loaded (nccl_library.h).
   static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create(NcclGroup group);
   // Waits for operations on the GPU, up to their timeout each; what remains then is aborted. The
   // communicator is destroyed, which NCCL lets wait for the other ranks: a rank that does not come

@@ -9,6 +9,7 @@
 #include "base/system/steady_clock.h"
 #include "executor/device/cuda/leavable_thread.h"
 #include "executor/device/cuda/nccl_calls.h"
+#include "executor/device/cuda/nccl_library.h"
 
 namespace parplan::cuda {
 namespace {
@@ -22,7 +23,7 @@ constexpr std::chrono::milliseconds kPoll(10);
 absl::StatusOr<ncclUniqueId> ShareId(RankContext& job, const std::string& key, int rank) {
   ncclUniqueId id;
   if (rank == 0) {
-    PARPLAN_RETURN_IF_ERROR(NcclStatus(::ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
+    PARPLAN_RETURN_IF_ERROR(NcclStatus(Nccl().ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
     PARPLAN_RETURN_IF_ERROR(job.Publish(
         key, absl::BytesToHexString(absl::string_view(id.internal, sizeof(id.internal)))));
     return id;
@@ -67,7 +68,7 @@ void DestroyCommunicator(const NcclGroup& group, const std::shared_ptr<NcclMakin
   // Keeps what NCCL refers to.
   LeavableThread thread([making, communicator, device = group.device->queue().device()] {
     static_cast<void>(::cudaSetDevice(device));
-    static_cast<void>(::ncclCommDestroy(communicator));
+    static_cast<void>(Nccl().ncclCommDestroy(communicator));
   });
   const absl::Duration deadline = SteadyNow() + group.job->operation_timeout();
   while (!thread.IsOverWithin(kPoll)) {

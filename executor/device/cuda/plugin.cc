@@ -2,7 +2,6 @@
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
-#include <nccl.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +16,7 @@
 #include "executor/device/cuda/cuda_status.h"
 #include "executor/device/cuda/cudnn_attention.h"
 #include "executor/device/cuda/device_code.h"
+#include "executor/device/cuda/nccl_library.h"
 
 namespace parplan::cuda {
 namespace {
@@ -26,14 +26,14 @@ std::string Release(int major, int minor, int patch) {
 }
 
 // Lists the libraries that are loaded, whose releases need not be those of the build. A library
-// that does not report its release is left out.
+// that is missing or does not report its release is left out.
 std::vector<std::pair<std::string, std::string>> Libraries() {
   std::vector<std::pair<std::string, std::string>> libraries;
   int version = 0;
   if (::cudaRuntimeGetVersion(&version) == cudaSuccess) {
     libraries.emplace_back("cuda_runtime", Release(version / 1000, version % 1000 / 10, 0));
   }
-  if (::ncclGetVersion(&version) == ncclSuccess) {
+  if (OpenNccl().ok() && Nccl().ncclGetVersion(&version) == ncclSuccess) {
     libraries.emplace_back("nccl", Release(version / 10000, version % 10000 / 100, version % 100));
   }
   // MAJOR * 10000 + MINOR * 100 + PATCH since 11, before with a factor of 1000.

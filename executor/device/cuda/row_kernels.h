@@ -166,18 +166,17 @@ __global__ void SumColumnChunks(Value value, int64_t row_count, int64_t column_c
 }
 
 // Adds the sums of all chunks to y[column].
-template <typename T>
 struct AddChunksWork {
   const float* parts;
   int64_t chunk_count;
   int64_t column_count;
-  T* y;
+  float* y;
   __device__ void operator()(int64_t column) const {
     float sum = 0.0f;
     for (int64_t chunk = 0; chunk < chunk_count; ++chunk) {
       sum += parts[chunk * column_count + column];
     }
-    y[column] = FromFloat<T>(ToFloat(y[column]) + sum);
+    y[column] += sum;
   }
 };
 
@@ -259,7 +258,7 @@ __global__ void EmbedRows(const int32_t* tokens, const T* table, int64_t first_t
 template <typename T>
 __global__ void EmbedRowsBackward(const int32_t* starts, const int32_t* rows,
                                   const int32_t* positions, const T* dy, int64_t row_size,
-                                  T* table_gradient) {
+                                  float* table_gradient) {
   const int64_t column = static_cast<int64_t>(blockIdx.y) * kRowThreads + threadIdx.x;
   if (column >= row_size) return;
   const int32_t end = starts[blockIdx.x + 1];
@@ -269,8 +268,7 @@ __global__ void EmbedRowsBackward(const int32_t* starts, const int32_t* rows,
   for (int32_t i = starts[blockIdx.x]; i < end; ++i) {
     sum += ToFloat(dy[positions[i] * row_size + column]);
   }
-  T& out = table_gradient[rows[blockIdx.x] * row_size + column];
-  out = FromFloat<T>(ToFloat(out) + sum);
+  table_gradient[rows[blockIdx.x] * row_size + column] += sum;
 }
 
 }  // namespace parplan::cuda

@@ -12,15 +12,16 @@ namespace parplan::cuda {
 // Rows and columns of a block's tile of c: 256 threads.
 inline constexpr int kProductTile = 16;
 
-// Computes a MatrixProduct, summed in fp32; T is float or Bfloat16. Blocks of kProductTile x
+// Computes a MatrixProduct, summed in fp32; T, the type of a and b, is float or Bfloat16, and so is
+// C, that of c. Blocks of kProductTile x
 // kProductTile threads, one element of c each; x runs along the columns of c.
-template <typename T>
+template <typename T, typename C = T>
 __global__ void MultiplySimply(MatrixProduct p) {
   __shared__ float a_tile[kProductTile][kProductTile + 1];
   __shared__ float b_tile[kProductTile][kProductTile + 1];
   const T* const a = static_cast<const T*>(p.a);
   const T* const b = static_cast<const T*>(p.b);
-  T* const c = static_cast<T*>(p.c);
+  C* const c = static_cast<C*>(p.c);
   const int x = static_cast<int>(threadIdx.x);
   const int y = static_cast<int>(threadIdx.y);
   const int64_t first_row = static_cast<int64_t>(blockIdx.y) * kProductTile;
@@ -44,8 +45,8 @@ __global__ void MultiplySimply(MatrixProduct p) {
   const int64_t row = first_row + y;
   const int64_t column = first_column + x;
   if (row >= p.m || column >= p.n) return;
-  T& element = c[row * p.n + column];
-  element = FromFloat<T>(p.adds ? ToFloat(element) + sum : sum);
+  C& element = c[row * p.n + column];
+  element = FromFloat<C>(p.adds ? ToFloat(element) + sum : sum);
 }
 
 }  // namespace parplan::cuda

@@ -6,9 +6,9 @@
 // kernels know nothing of other ranks.
 //
 // Every pointer is to device memory, to elements of `type()` unless the comment names another type.
-// Statistics, which are sums or are kept for a later pass (`kept`, `largest`, `sums`, moments), are
-// of `statistics_type()`. Tokens and targets are in host memory and are read before the call
-// returns.
+// Statistics, which are sums or are kept for a later pass (`kept`, `largest`, `sums`, moments, and
+// gradients of parameters), are of `statistics_type()`. Tokens and targets are in host memory and
+// are read before the call returns.
 //
 // Matrices are row-major; the rows of activations are the tokens of all samples. Operations run in
 // the order in which they are called; a device that runs them later returns their errors from
@@ -41,6 +41,8 @@ struct MatrixProduct {
   void* c = nullptr;
   // Whether the product is added to `c`, which then holds values.
   bool adds = false;
+  // Whether `c` has elements of `statistics_type()`, as gradients of parameters have.
+  bool widens = false;
 };
 
 // Attention of queries to keys and values of the same samples. A row is one token with its heads
@@ -173,6 +175,8 @@ class LayerKernels {
   // Computes a product; nothing if m or n is 0. REQUIRES, unchecked: `c` overlaps neither `a` nor
   // `b`, and k is above 0: a GPU takes 0 as well, but the processor not for every product.
   virtual void Multiply(const MatrixProduct& product) = 0;
+  // Computes y += x for `count` elements of `statistics_type()`.
+  virtual void AddStatistics(const void* x, void* y, int64_t count) { Add(x, y, count); }
   // Compute y += x and y *= factor for `count` elements.
   virtual void Add(const void* x, void* y, int64_t count) = 0;
   virtual void Scale(double factor, void* y, int64_t count) = 0;
@@ -180,7 +184,8 @@ class LayerKernels {
   // of y [row_count x row_size].
   virtual void AddBiasToColumns(const void* bias, void* y, int64_t row_count, int64_t row_size,
                                 int64_t first_column, int64_t column_count) = 0;
-  // Adds these columns of all rows of dy [row_count x row_size] to bias_gradient [column_count].
+  // Adds these columns of all rows of dy [row_count x row_size] to bias_gradient [column_count],
+  // which are statistics.
   virtual void AddColumnsOfRows(const void* dy, int64_t row_count, int64_t row_size,
                                 int64_t first_column, int64_t column_count,
                                 void* bias_gradient) = 0;
@@ -198,8 +203,8 @@ class LayerKernels {
   // null for an RMS norm.
   virtual void Norm(NormKind kind, const void* x, const void* gain, const void* bias, void* y,
                     void* kept, int64_t row_count, int64_t row_size) = 0;
-  // Adds the gradients of x, gain and bias to dx, gain_gradient and bias_gradient; the last is null
-  // for an RMS norm.
+  // Adds the gradients of x, gain and bias to dx, gain_gradient and bias_gradient; the last two are
+  // statistics, and the last is null for an RMS norm.
   virtual void NormBackward(NormKind kind, const void* dy, const void* x, const void* gain,
                             const void* kept, void* dx, void* gain_gradient, void* bias_gradient,
                             int64_t row_count, int64_t row_size) = 0;
@@ -265,8 +270,8 @@ class LayerKernels {
   // [row_count x row_size]; to 0 if another rank has that row.
   virtual void Embed(const int32_t* tokens, int64_t token_count, const void* table,
                      int64_t first_token, int64_t row_count, int64_t row_size, void* y) = 0;
-  // Adds the rows of dy to those of table_gradient that the tokens name, and skips tokens of other
-  // ranks' rows.
+  // Adds the rows of dy to those of table_gradient, which are statistics, that the tokens name, and
+  // skips tokens of other ranks' rows.
   virtual void EmbedBackward(const int32_t* tokens, int64_t token_count, const void* dy,
                              int64_t first_token, int64_t row_count, int64_t row_size,
                              void* table_gradient) = 0;
@@ -293,7 +298,7 @@ class LayerKernels {
   // a step need not wait for its losses.
   virtual void AddLosses(const void* sums, double factor, int64_t row_count, double* loss) = 0;
 
-  // Makes one Adam step of `count` parameters; `step` counts from 1. Moments are of
+  // Makes one Adam step of `count` parameters; `step` counts from 1. Gradients and moments are of
   // `statistics_type()`. For 16-bit types `masters` are the parameters in fp32, and `parameters`
   // are set to them, rounded; null for other types.
   virtual void AdamStep(const AdamSettings& settings, int64_t step, const void* gradients,

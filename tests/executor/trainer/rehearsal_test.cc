@@ -47,6 +47,10 @@ class NotingKernels : public WrappedKernels {
     launches_.Note("product", p.transposes_a, p.transposes_b, p.m, p.n, p.k, p.adds);
     WrappedKernels::Multiply(p);
   }
+  void AddStatistics(const void* x, void* y, int64_t count) override {
+    launches_.Note("add statistics", count);
+    WrappedKernels::AddStatistics(x, y, count);
+  }
   void Add(const void* x, void* y, int64_t count) override {
     launches_.Note("add", count);
     WrappedKernels::Add(x, y, count);

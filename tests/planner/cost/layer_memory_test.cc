@@ -81,6 +81,23 @@ TEST(MemoryOfLayer, ShardsWhatTheLevelSays) {
   EXPECT_EQ(states(ShardingLevel::kParameters), 18 * count / 8);
 }
 
+// Those that it scatters are the sums of a micro-batch; a framework's are what autograd writes.
+TEST(MemoryOfLayer, GradientsOfTheExecutorHave32Bits) {
+  const LayerDefinition layer = TestDecoder(1024, 16, 8);
+  const Bytes one = Bytes::Of(layer.parameter_count);
+  Strategy strategy;
+  EXPECT_EQ(MemoryOf(layer, ExecutorTraits(), strategy).gradients, one * 4);
+  strategy.data_parallel_degree = 2;
+  strategy.sharding_level = ShardingLevel::kGradients;
+  const LayerMemory own = MemoryOf(layer, ExecutorTraits(), strategy);
+  EXPECT_EQ(own.gradients, one * 2);
+  EXPECT_EQ(own.gathered, one * 4);
+  RuntimeTraits traits = ExecutorTraits();
+  traits.scatters_gradients_in_line = false;
+  EXPECT_EQ(MemoryOf(layer, traits, strategy).gathered, one * 2);
+  EXPECT_EQ(MemoryOf(layer, ExecutorTraits(), strategy, 1.0, Precision::kFp32).gathered, one * 4);
+}
+
 TEST(FootprintOf, SplitsMatricesAndPaddedTablesAndKeepsNormsWhole) {
   const RuntimeTraits traits = *FindRuntime("megatron-core");
   Strategy strategy;

@@ -19,6 +19,7 @@ using testing::AllOf;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 // NCCL refuses two ranks on one GPU, so their groups go through the host.
 TEST_F(NcclCommunicatorTest, OnlyRanksOfOneGpuGoThroughTheHost) {
@@ -35,6 +36,29 @@ TEST_F(NcclCommunicatorTest, OnlyRanksOfOneGpuGoThroughTheHost) {
     });
     EXPECT_EQ(TheFakeNccl().made, 2);
   }
+}
+
+// Whoever has one GPU needs no NCCL; whoever has several is told what to install.
+TEST_F(NcclCommunicatorTest, WithoutTheLibraryARankAloneGoesOnAndOthersSaySo) {
+  TheFakeNccl().is_missing = true;
+  for (const GroupTransport transport : {GroupTransport::kAutomatic, GroupTransport::kNative}) {
+    RunRanks(2, {.spin_count = 50}, [&](JobFabric& fabric) {
+      ASSERT_OK_AND_ASSIGN(const auto device, CudaDevice::Open(fabric.rank(), transport));
+      ASSERT_OK_AND_ASSIGN(const auto alone, device->MakeGroup(fabric, "alone", {fabric.rank()}));
+      EXPECT_OK(alone->Warm());
+      Floats sum = {3.0f};
+      Floats whole = {0.0f};
+      EXPECT_OK(alone->AllReduce(kType, sum.data(), 1));
+      EXPECT_OK(alone->AllGather(kType, sum.data(), whole.data(), 1));
+      EXPECT_OK(device->Synchronize());
+      EXPECT_THAT(whole, ElementsAre(3.0f));
+      EXPECT_THAT(device->MakeGroup(fabric, "pair", {0, 1}).status(),
+                  StatusIs(absl::StatusCode::kFailedPrecondition,
+                           AllOf(HasSubstr("group pair[0,1]: libnccl.so.2 cannot be loaded"),
+                                 Not(HasSubstr("\n")))));
+    });
+  }
+  EXPECT_EQ(TheFakeNccl().made, 0);
 }
 
 // Predictions need what each communicator takes of a GPU; profiles carry the notes.

@@ -41,6 +41,8 @@ class EmulatedQueue : public cuda::KernelQueue {
     const dim3 block(cuda::kProductTile, cuda::kProductTile);
     if (type == ElementType::kFloat32) {
       PARPLAN_LAUNCH(*this, grid, block, 0, (cuda::MultiplySimply<float>), p);
+    } else if (p.widens) {
+      PARPLAN_LAUNCH(*this, grid, block, 0, (cuda::MultiplySimply<cuda::Bfloat16, float>), p);
     } else {
       PARPLAN_LAUNCH(*this, grid, block, 0, (cuda::MultiplySimply<cuda::Bfloat16>), p);
     }

@@ -49,6 +49,8 @@ FakeCuda& TheFakeCuda();
 
 // Settings of all communicators; set before they are made.
 struct FakeNccl {
+  // Whether the library is nowhere.
+  std::atomic<bool> is_missing = false;
   // Result of an attempt to make a communicator.
   std::atomic<ncclResult_t> make_result = ncclSuccess;
   // Asynchronous error of an existing communicator.

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "executor/device/cuda/nccl_library.h"
 #include "tests/executor/device/cuda/fake_clique.h"
 #include "tests/executor/device/cuda/fake_cuda.h"
 #include "tests/executor/device/cuda/fake_runtime.h"
@@ -203,6 +205,26 @@ bool Connect(std::unique_lock<std::mutex>& lock, ncclComm_t comm, const std::vec
 
 }  // namespace
 
+absl::Status parplan::cuda::OpenNccl() {
+  if (!TheFakeNccl().is_missing) return absl::OkStatus();
+  return absl::FailedPreconditionError("libnccl.so.2 cannot be loaded: the fake was told to");
+}
+
+const parplan::cuda::NcclLibrary& parplan::cuda::Nccl() {
+  static const auto* const library = [] {
+    auto* const made = new NcclLibrary;
+#define PARPLAN_NCCL_TAKE(name) made->name = &::name
+    PARPLAN_NCCL_FUNCTIONS(PARPLAN_NCCL_TAKE);
+#undef PARPLAN_NCCL_TAKE
+    return made;
+  }();
+  return *library;
+}
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
 const char* ncclGetErrorString(ncclResult_t result) {
   return result == ncclRemoteError ? "remote process exited" : "some error of NCCL";
 }

@@ -217,6 +217,7 @@ void ResetFakes() {
   TheFakeCuda().launch_seed = 0;
   TheFakeCuda().has_virtual_memory = true;
   FakeNccl& fake = TheFakeNccl();
+  fake.is_missing = false;
   fake.make_result = ncclSuccess;
   fake.state = ncclSuccess;
   fake.aborts_at_once = 1;

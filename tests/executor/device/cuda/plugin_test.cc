@@ -1,5 +1,6 @@
 // The real plugin: it loads, is of this build, and says in one line what the machine lacks.
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +15,18 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
+
+// Neither is needed by a rank that is alone and computes in fp32. The first test: a description of
+// a GPU asks both for their releases.
+TEST(CudaPlugin, LoadsWithoutNcclAndCudnn) {
+  static_cast<void>(LoadGpus());
+  const char* const moved = std::getenv("PARPLAN_CUDA_PLUGIN");
+  const char* const plugin = moved == nullptr ? PARPLAN_CUDA_PLUGIN_FILE : moved;
+  EXPECT_NE(::dlopen(plugin, RTLD_NOW | RTLD_NOLOAD), nullptr) << ::dlerror();
+  for (const char* const library : {"libnccl.so.2", "libcudnn.so.9"}) {
+    EXPECT_EQ(::dlopen(library, RTLD_NOW | RTLD_NOLOAD), nullptr) << library;
+  }
+}
 
 TEST(CudaPlugin, LoadsAndSaysWhatTheMachineLacks) {
   const absl::StatusOr<std::unique_ptr<DeviceBackend>> backend = LoadGpus();

@@ -34,6 +34,9 @@ class WrappedKernels : public LayerKernels {
     inner_->CopyRows(from, from_stride, to, to_stride, row_count, row_size);
   }
   void Multiply(const MatrixProduct& product) override { inner_->Multiply(product); }
+  void AddStatistics(const void* x, void* y, int64_t count) override {
+    inner_->AddStatistics(x, y, count);
+  }
   void Add(const void* x, void* y, int64_t count) override { inner_->Add(x, y, count); }
   void Scale(double factor, void* y, int64_t count) override { inner_->Scale(factor, y, count); }
   void AddBiasToColumns(const void* bias, void* y, int64_t row_count, int64_t row_size,
