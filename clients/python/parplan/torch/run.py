@@ -99,7 +99,7 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
     updates = Updates(spread.named_parameters(), optimizer, schedule, place)
     windows = Windows(plan, place, report_to, window_steps)
     if failures is not None:
-        failures.announce()
+        failures.announce(place.type)
     return Run(plan, spread, updates, windows, losses, max_gradient_norm, place,
                optimizer is not None, failures)
 
