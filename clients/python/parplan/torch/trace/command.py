@@ -34,6 +34,8 @@ def add_command(commands: Any) -> None:
     trace.add_argument("--cluster", required=True, metavar="FILE", help="cluster file of the plan")
     trace.add_argument("--model", required=True, metavar="MODEL",
                        help="hf:config.json, or module:callable, as of check")
+    trace.add_argument("--layers", nargs="+", default=[], metavar="GLOB",
+                       help="names of the layers in the order of the plan, as of check [found]")
     trace.add_argument("--job", default="", metavar="ID", help="refuse plans for another job")
     trace.add_argument("--tensor-plan", default="", metavar="FILE",
                        help="JSON object from patterns of names to styles [the model's own]")
@@ -142,7 +144,7 @@ def _measure(options: argparse.Namespace) -> Any:
     from parplan.wire import messages
 
     plan = _plan(options)
-    source = Source(options.model, options.loss, options.inputs)
+    source = Source(options.model, options.loss, options.inputs, tuple(options.layers))
     torch.manual_seed(1)
     # A table that two layers share must have values.
     with torch.device("cpu" if plan.has_tied_table else "meta"):
@@ -152,7 +154,8 @@ def _measure(options: argparse.Namespace) -> Any:
         raise field_error("SPEC_INVALID", "--spec", f"{name} is not known to this release")
     device = "cpu" if torch.distributed.get_backend() == "gloo" else None
     started = apply(plan, model, source.loss_function(), optimizer=OPTIMIZERS[name], seed=1,
-                    tensor_plan=read_tensor_plan(options.tensor_plan), device=device)
+                    tensor_plan=read_tensor_plan(options.tensor_plan), device=device,
+                    layers=source.layers_in(model, plan))
     inputs, targets = source.batch(plan, 0)
     # Other ranks show nothing.
     progress = Progress(_WARM_UPS + options.steps,
