@@ -145,17 +145,20 @@ def _measure(options: argparse.Namespace) -> Any:
 
     plan = _plan(options)
     source = Source(options.model, options.loss, options.inputs, tuple(options.layers))
+    dtype = dtype_of(plan)
+    # As profiles measure layers: parameters of 32 bits, of which each pass makes copies of 16.
+    precision = "bf16" if dtype == torch.bfloat16 else None
     torch.manual_seed(1)
     # A table that two layers share must have values.
     with torch.device("cpu" if plan.has_tied_table else "meta"):
-        model = source.whole(plan.model, dtype_of(plan))
+        model = source.whole(plan.model, dtype)
     name = messages.enum_name("Optimizer", plan.model.optimizer)
     if name not in OPTIMIZERS:
         raise field_error("SPEC_INVALID", "--spec", f"{name} is not known to this release")
     device = "cpu" if torch.distributed.get_backend() == "gloo" else None
     started = apply(plan, model, source.loss_function(), optimizer=OPTIMIZERS[name], seed=1,
                     tensor_plan=read_tensor_plan(options.tensor_plan), device=device,
-                    layers=source.layers_in(model, plan))
+                    layers=source.layers_in(model, plan), precision=precision)
     inputs, targets = source.batch(plan, 0)
     # Other ranks show nothing.
     progress = Progress(_WARM_UPS + options.steps,
