@@ -87,7 +87,8 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
         raise field_error("SPEC_INVALID", "window_steps", "must be at least 1")
     # Each rank of the last stage has the loss of its share of every micro-batch.
     losses = Losses(loss_fn, reduction,
-                    plan.layers[-1].strategy.gradient_degree * plan.micro_batch_count)
+                    plan.layers[-1].strategy.gradient_degree * plan.micro_batch_count,
+                    plan.layers[-1].strategy.context_parallel_degree > 1)
     place = torch.device(device if device is not None else _default_device())
     if place.type == "cpu":
         keep_freed_memory()
