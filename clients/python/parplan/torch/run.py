@@ -142,6 +142,11 @@ class Run:
         self.close("" if error is None else f"{type(error).__name__}: {error}")
 
     @property
+    def device(self) -> torch.device:
+        """The device of this rank's layers."""
+        return self._device
+
+    @property
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """The optimizer of this rank's parameters; none if `apply` got none."""
         return [] if self._updates.optimizer is None else [self._updates.optimizer]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import io
 import json
 import os
@@ -156,7 +157,11 @@ def _measure(options: argparse.Namespace) -> Any:
     if name not in OPTIMIZERS:
         raise field_error("SPEC_INVALID", "--spec", f"{name} is not known to this release")
     device = "cpu" if torch.distributed.get_backend() == "gloo" else None
-    started = apply(plan, model, source.loss_function(), optimizer=OPTIMIZERS[name], seed=1,
+    optimizer: Any = OPTIMIZERS[name]
+    if device is None and torch.cuda.is_available():
+        # As profiles measure it there (measure/optimizers.py).
+        optimizer = functools.partial(optimizer, fused=True)
+    started = apply(plan, model, source.loss_function(), optimizer=optimizer, seed=1,
                     tensor_plan=read_tensor_plan(options.tensor_plan), device=device,
                     layers=source.layers_in(model, plan), precision=precision)
     inputs, targets = source.batch(plan, 0)

@@ -150,10 +150,12 @@ def test_the_command_measures_a_plan_on_this_machine(tmp_path, capsys, request):
             "gradients", "optimizer"}
 
 
-@pytest.mark.parametrize("given, precision", [("PRECISION_BF16", "bf16"), ("PRECISION_FP32", None)])
-def test_steps_are_measured_in_the_precision_that_was_predicted(tmp_path, monkeypatch, given,
-                                                                precision):
-    """Predictions rest on layers with parameters of 32 bits, of which each pass makes copies."""
+@pytest.mark.parametrize("given, precision, backend, fused", [
+    ("PRECISION_BF16", "bf16", "gloo", None), ("PRECISION_FP32", None, "gloo", None),
+    ("PRECISION_BF16", "bf16", "undefined", True)])
+def test_steps_are_measured_as_they_were_predicted(monkeypatch, given, precision, backend, fused):
+    """Predictions rest on layers with parameters of 32 bits, of which each pass makes copies, and on
+    GPUs on an optimizer of one kernel."""
     import torch
 
     import parplan.torch.run
@@ -163,19 +165,21 @@ def test_steps_are_measured_in_the_precision_that_was_predicted(tmp_path, monkey
         pass
 
     def apply(plan, model, loss_fn, **options):
-        raise Applied(options["precision"], len(options["layers"]))
+        raise Applied(options["precision"], len(options["layers"]),
+                      getattr(options["optimizer"], "keywords", {}).get("fused"))
 
     spec = json_file.from_dict({**json_file.to_dict(plans.model_of(5)), "precision": given},
                                "ModelSpec", "model")
     plan = jobs.plan_of(spec, [[Strategy()] * 5], batch=4, micro_batch_count=2)
     monkeypatch.setattr(command, "_plan", lambda _: plan)
     monkeypatch.setattr(parplan.torch.run, "apply", apply)
-    monkeypatch.setattr(torch.distributed, "get_backend", lambda: "gloo")
+    monkeypatch.setattr(torch.distributed, "get_backend", lambda: backend)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: backend != "gloo")
     with pytest.raises(Applied) as raised:
         command._measure(argparse.Namespace(
             model="check_models:core", layers=check_models.CORE_LAYERS, loss="", inputs="",
             tensor_plan=""))
-    assert raised.value.args == (precision, 5)
+    assert raised.value.args == (precision, 5, fused)
 
 
 def has_trace(planctl):
