@@ -110,8 +110,8 @@ def make_all_groups(contents: PlanContents, is_tied: bool = False) -> set[Group]
                         add(purpose, _ranks_along(purpose, strategy, stage.first_rank, place))
     first, last = contents.stages[0], contents.stages[-1]
     if is_tied and first.first_rank != last.first_rank:
-        for place in range(first.rank_count):
-            add("tied", [first.first_rank + place, last.first_rank + place])
+        for number in range(first.rank_count):
+            add("tied", [first.first_rank + number, last.first_rank + number])
     return found
 
 
