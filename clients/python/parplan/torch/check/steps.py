@@ -252,7 +252,7 @@ def count_here(plan: Plan, source: Source, tensor_plan: dict[str, str] | None) -
                              "this model are modules of their own")
             vars(found)["forward"] = _AnyExperts(found)
         run = apply(plan, model, source.loss_function(), layers=layers, tensor_plan=tensor_plan,
-                    device="cpu")
+                    device="cpu", compile=False)
         inputs, targets = batch_without_contents(source, plan)
         # The first step may also set up what later ones use.
         run.step(inputs, targets)
