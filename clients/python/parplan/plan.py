@@ -24,7 +24,7 @@ from parplan.errors import Error, make_error
 from parplan.plan_contents import (Layer, PlanContents, Stage, read_contents,
                                    read_recompute_policy)
 from parplan.program import Group, RankProgram, make_rank_program
-from parplan.program.rank_program import check_divisions
+from parplan.program.rank_program import check_divisions, make_all_groups
 from parplan.strategy import Recompute, RecomputePolicy, Schedule
 from parplan.wire import digests, json_file, messages
 
@@ -213,13 +213,12 @@ class Plan:
     def groups(self) -> tuple[Group, ...]:
         """Returns the groups of all ranks, each once, in an order in which all ranks of the job can
         make them together, as torch.distributed.new_group requires. Takes time proportional to the
-        number of ranks."""
+        number of ranks in all of them."""
         return self._all_groups
 
     @functools.cached_property
     def _all_groups(self) -> tuple[Group, ...]:
-        return tuple(sorted({group for rank in range(self.device_count)
-                             for group in self.rank(rank).groups}))
+        return tuple(sorted(make_all_groups(self._contents, self.has_tied_table)))
 
 
 def _mismatch(reason: str, field: str, why: str) -> Error:

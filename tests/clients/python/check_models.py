@@ -75,6 +75,44 @@ def plain(spec: object) -> nn.Module:
     return nn.Sequential(*layers)
 
 
+class Core(nn.Module):
+    """A model that is no nn.Sequential: its class says how its parts are called."""
+
+    def __init__(self, parts: list[nn.Module]) -> None:
+        super().__init__()
+        self.tokens, *blocks, head = parts
+        self.blocks = nn.ModuleDict({str(place): one for place, one in enumerate(blocks)})
+        self.norm, self.output = head.norm, head.projection
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        hidden = self.tokens(ids)
+        for block in self.blocks.values():
+            hidden = block(hidden)
+        return self.output(self.norm(hidden))
+
+
+CORE_LAYERS = ("tokens", "blocks.*", "norm+output")
+
+
+def core(spec: object) -> nn.Module:
+    """Returns `plain` as a model of a class of its own, whose layers have names."""
+    return Core(list(plain(spec)))
+
+
+def whole_core() -> nn.Module:
+    """Returns such a model that knows no other size."""
+    return Core(list(jobs.plain_model(7, False)))
+
+
+class Silent(Core):
+    """A model whose layers are called by others, as that of examples/train_loop.py."""
+    forward = nn.Module.forward
+
+
+def silent(spec: object) -> nn.Module:
+    return Silent(list(plain(spec)))
+
+
 def frames(spec: object) -> nn.Module:
     """Returns modules that begin with a map of frames instead of a table of tokens."""
     model = plain(spec)

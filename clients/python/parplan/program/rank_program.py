@@ -8,6 +8,7 @@ which layers a program can train is for that program to say.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 from parplan.errors import Error, make_error
@@ -15,7 +16,7 @@ from parplan.plan_contents import Layer, PlanContents, Stage
 from parplan.program.activation_layout import ActivationLayout
 from parplan.program.pass_order import Pass, pass_order
 from parplan.program.reshard import Reshard, make_reshard
-from parplan.strategy import ContextKind, Place, Schedule
+from parplan.strategy import ContextKind, Place, Schedule, Strategy
 
 MAX_FORWARD_PASS_COUNT = 1 << 22
 
@@ -83,6 +84,48 @@ def make_rank_program(contents: PlanContents, sequence_lengths: Sequence[int], r
     if not 0 <= rank < contents.device_count:
         raise _refuse("rank", f"the plan has ranks 0 to {contents.device_count - 1}, not {rank}")
     return _Maker(contents, sequence_lengths, rank).make(is_tied)
+
+
+def make_all_groups(contents: PlanContents, is_tied: bool = False) -> set[Group]:
+    """Returns the groups of the programs of all ranks of a plan that `check_divisions` accepts.
+    Their ranks are counted once, so it takes time in proportion to them, not to its square as the
+    programs of all ranks do."""
+    found: set[Group] = set()
+
+    def add(purpose: str, ranks: Sequence[int]) -> None:
+        if len(ranks) > 1:
+            found.add(Group(purpose, tuple(sorted(ranks))))
+
+    add("loss", range(contents.device_count))
+    for stage, following in zip(contents.stages, [*contents.stages[1:], None]):
+        add("stage", stage.ranks())
+        if following is not None:
+            for direction in ("forward", "backward"):
+                add(f"{direction} {stage.index}", [*stage.ranks(), *following.ranks()])
+        for strategy in dict.fromkeys(layer.strategy for layer in stage.layers):
+            for purpose, axes in _AXES.items():
+                for place in map(strategy.place_of, range(strategy.rank_count)):
+                    # Each group by its first place.
+                    if all(getattr(place, axis) == 0 for axis in axes):
+                        add(purpose, _ranks_along(purpose, strategy, stage.first_rank, place))
+    first, last = contents.stages[0], contents.stages[-1]
+    if is_tied and first.first_rank != last.first_rank:
+        for number in range(first.rank_count):
+            add("tied", [first.first_rank + number, last.first_rank + number])
+    return found
+
+
+# The axes along which the ranks of a layer's groups differ.
+_AXES = {"tensor": ("tensor",), "context": ("context",), "gradient": ("context", "data")}
+
+
+def _ranks_along(purpose: str, strategy: Strategy, first_rank: int, place: Place) -> list[int]:
+    """Returns the ranks of the group of a layer that the rank at `place` is in."""
+    counts = {"tensor": strategy.tensor_parallel_degree,
+              "context": strategy.context_parallel_degree, "data": strategy.data_parallel_degree}
+    axes = _AXES[purpose]
+    return [first_rank + strategy.rank_of(dataclasses.replace(place, **dict(zip(axes, numbers))))
+            for numbers in itertools.product(*(range(counts[axis]) for axis in axes))]
 
 
 def check_divisions(contents: PlanContents, sequence_lengths: Sequence[int]) -> None:
@@ -220,17 +263,10 @@ class _Maker:
             enter = make_reshard(previous.layout, layout, self._rank)
             leave_backward = make_reshard(layout, previous.layout, self._rank)
         place = layout.place_of(self._rank)
-
-        def along(purpose: str, free: set[str]) -> Group | None:
-            fixed = {"tensor", "context", "data"} - free
-            ranks = [rank for rank in layout.ranks()
-                     if all(getattr(layout.place_of(rank), axis) == getattr(place, axis)
-                            for axis in fixed)]
-            return self._group(purpose, ranks)
-
-        return LayerProgram(layer, place, layout, along("tensor", {"tensor"}),
-                            along("context", {"context"}), along("gradient", {"context", "data"}),
-                            enter, leave_backward)
+        tensor, context, gradient = (
+            self._group(purpose, _ranks_along(purpose, layer.strategy, layer.first_rank, place))
+            for purpose in _AXES)
+        return LayerProgram(layer, place, layout, tensor, context, gradient, enter, leave_backward)
 
     def _tied(self) -> Group | None:
         """Returns the group with the rank that has the same part of the table at the other end of

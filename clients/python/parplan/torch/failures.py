@@ -115,9 +115,10 @@ class Failures:
         if self._failure:
             raise RunFailed(self._failure, _AGAIN)
 
-    def announce(self) -> None:
-        """Tells the other ranks the connections of this one. Called when its groups are made."""
-        if dist.get_backend() == "gloo":
+    def announce(self, device_type: str) -> None:
+        """Tells the other ranks the connections of this one, if gloo brings messages between devices
+        of this type. Called when its groups are made."""
+        if backend_of(device_type) == "gloo":
             self._store.set(f"ends/{self._rank}", json.dumps(connections()))
 
     def settle(self, failure: Failure) -> tuple[bool, Error | None]:
@@ -233,6 +234,15 @@ class Failures:
         return RankFailed(silent[0], None, "it ended without a word, so it may have been killed, by "
                           "the system for want of memory for instance; its own log and the system's "
                           "have more")
+
+
+def backend_of(device_type: str) -> str:
+    """Returns the backend that brings the job's messages between devices of a type; empty for none.
+    `dist.get_backend` knows it only if the job named one backend for all: behind
+    `init_process_group()` it says "undefined"."""
+    backends = dict(part.split(":", 1) for part in dist.get_backend_config().split(",")
+                    if ":" in part)
+    return backends.get(device_type, "")
 
 
 _failures: Failures | None = None

@@ -29,12 +29,15 @@ _COLLECTIVES = ("c10d::", "_c10d_functional::")
 class Losses:
     """The losses of one rank. Used by one thread."""
 
-    def __init__(self, loss_fn: LossFunction, reduction: Reduction, part_count: int) -> None:
-        """`part_count` shares make a step. Raises SpecInvalid naming a reduction that is none."""
+    def __init__(self, loss_fn: LossFunction, reduction: Reduction, part_count: int,
+                 splits_tokens: bool = False) -> None:
+        """`part_count` shares make a step; with `splits_tokens` they have parts of the tokens of a
+        sample. Raises SpecInvalid naming a reduction that is none."""
         if not callable(reduction) and reduction not in ("mean", "sum"):
             raise field_error("SPEC_INVALID", "reduction", f"{reduction} is not known; known are "
                               "mean, sum, and a function from targets to their weight in the mean")
         self._loss_fn, self._reduction, self._part_count = loss_fn, reduction, part_count
+        self._splits_tokens = splits_tokens
         # The factor of each share; None if all are equal.
         self._factors: list[float] | None = None
         # Whether each share has targets that count for nothing; empty if that is not known.
@@ -111,36 +114,18 @@ class Losses:
             return
         if output.dim() > 1 and output.shape[0] == target.shape[0]:
             with torch.no_grad():
+                if self._splits_tokens and not self._checked:
+                    self._compare_halves(output.detach(), target)
                 self._compare(*_two_samples(output.detach(), target, is_masked))
         # One that was refused is checked again.
         self._checked.add(is_masked)
 
     def _compare(self, output: torch.Tensor, target: torch.Tensor) -> None:
-        is_exact = output.dtype in (torch.float32, torch.float64)
-
-        def summand(first: int, end: int) -> tuple[float, float]:
-            nonlocal is_exact
-            weight = (1.0 if self._reduction == "sum"
-                      else float(self._weight(target[first:end])))
-            if weight == 0:
-                return 0.0, 0.0
-            loss = self._call(output[first:end], target[first:end])
-            is_exact = is_exact and loss.dtype in (torch.float32, torch.float64)
-            return float(loss), float(loss) * weight
-
-        try:
-            (both, together), (one, first), (other, second) = (
-                summand(0, 2), summand(0, 1), summand(1, 2))
-        except Error:
-            raise
-        except Exception:
-            return  # It takes whole shares alone.
-        tolerance = 1e-4 if is_exact else 3e-2
-        size = abs(first) + abs(second)
-        if not abs(together - first - second) > tolerance * size:
-            return  # Also if it is not a number.
-        found = (f"for two samples it returns {both:.6g}, and for each of them {one:.6g} and "
-                 f"{other:.6g}")
+        found = self._other_than_parts(
+            [(output, target), (output[:1], target[:1]), (output[1:], target[1:])], (2, 1, 1))
+        if found is None:
+            return
+        (both, one, other), tolerance = found
         if self._reduction == "sum":
             why = "give reduction=\"mean\" if it is their mean"
         elif abs(both - one - other) <= tolerance * (abs(one) + abs(other)):
@@ -152,7 +137,56 @@ class Losses:
         kind = ("mean by the weights of `reduction`" if callable(self._reduction)
                 else f"{self._reduction} over targets")
         raise field_error("SPEC_INVALID", "loss_fn",
-                          f"the loss of the last layer is no {kind}: {found}; {why}")
+                          f"the loss of the last layer is no {kind}: for two samples it returns "
+                          f"{both:.6g}, and for each of them {one:.6g} and {other:.6g}; {why}")
+
+    def _compare_halves(self, output: torch.Tensor, target: torch.Tensor) -> None:
+        """Raises SpecInvalid for a loss that pairs tokens of a sample, as one that shifts targets
+        within it: ranks have parts of the tokens."""
+        if output.dim() < 3 or target.dim() < 2 or output.shape[1] != target.shape[1]:
+            return
+        half = min(output.shape[1], _CHECKED_VALUES // max(output[0, 0].numel(), 1)) // 2
+        if half == 0:
+            return
+        places = (slice(0, 2 * half), slice(0, half), slice(half, 2 * half))
+        found = self._other_than_parts([(output[:1, one], target[:1, one]) for one in places],
+                                       (2, 1, 1))
+        if found is None:
+            return
+        (both, one, other), _ = found
+        raise field_error("SPEC_INVALID", "loss_fn", "ranks share the tokens of the last layer, and "
+                          f"its loss is not that of single tokens: for {2 * half} tokens of a sample "
+                          f"it returns {both:.6g}, and for either half {one:.6g} and {other:.6g}; "
+                          "shift targets before `run.step`, and not within the loss, or plan the "
+                          "last layer without context parallelism")
+
+    def _other_than_parts(self, parts: Sequence[tuple[torch.Tensor, torch.Tensor]],
+                          sizes: Sequence[int]) -> tuple[list[float], float] | None:
+        """Returns the losses of a whole and its two parts, with the tolerance, unless that of the
+        whole is that of the parts by their weights; `sizes` are weights of targets that nothing
+        counts. None also for a loss function that takes whole shares alone."""
+        is_exact = parts[0][0].dtype in (torch.float32, torch.float64)
+        losses, summands = [], []
+        try:
+            for (output, target), size in zip(parts, sizes):
+                weight = 1.0
+                if self._reduction != "sum":
+                    is_counted = callable(self._reduction) or not target.is_floating_point()
+                    weight = float(self._weight(target)) if is_counted else float(size)
+                loss = torch.zeros(()) if weight == 0 else self._call(output, target)
+                is_exact = is_exact and loss.dtype in (torch.float32, torch.float64)
+                losses.append(float(loss))
+                summands.append(float(loss) * weight)
+        except Error:
+            raise
+        except Exception:
+            return None
+        tolerance = 1e-4 if is_exact else 3e-2
+        together, first, second = summands
+        # Also if it is not a number.
+        if not abs(together - first - second) > tolerance * (abs(first) + abs(second)):
+            return None
+        return losses, tolerance
 
 
 class _NoCollectives(TorchDispatchMode):  # type: ignore[no-untyped-call,unused-ignore]

@@ -23,6 +23,10 @@ from parplan.torch.tensor_parallel import check_split, expert_styles
 from parplan.torch.ties import check_tied, tied_parameters
 
 
+# The runtime whose layers are compiled (measure/request.py).
+COMPILED = "torch-compile"
+
+
 def check_plan(plan: Plan, model: nn.Module, layers: Sequence[nn.Module], *,
                casts: bool = False) -> None:
     """Raises SpecInvalid naming the first layer that cannot be run exactly. `casts` is whether
@@ -108,6 +112,25 @@ def _check_schedule(plan: Plan) -> None:
         if layer.strategy.recompute != Recompute.NONE:
             raise refused(layer.index, "it recomputes, and the schedule ZB-H1 splits backward "
                           "passes; plan it without recomputation, or without zero-bubble")
+
+
+def check_compiles(plan: Plan) -> None:
+    """Raises SpecInvalid naming the first layer that does not run through torch.compile as it runs
+    without. What surrounds it stays as it is: sharding, full recomputation, changes of layout."""
+    if plan.schedule == Schedule.ZERO_BUBBLE:
+        raise field_error("SPEC_INVALID", "compile", "is not known with the schedule ZB-H1, which "
+                          "splits backward passes; give compile=False, or plan without zero-bubble")
+    for layer in plan.layers:
+        why = ""
+        if layer.strategy.context_parallel_degree > 1:
+            why = "its ranks share the tokens of a sample, for which its attention is taken over"
+        elif layer.strategy.recompute == Recompute.SELECTIVE:
+            why = "it recomputes selectively, which is around what would be compiled"
+        elif plan.definition(layer.index).expert_count > 0:
+            why = "it has experts, which get other numbers of tokens in each pass"
+        if why:
+            raise refused(layer.index, f"{why}, so it is not compiled; give compile=False, or plan "
+                          "for the runtime torch")
 
 
 def check_spreads(plan: Plan, model: nn.Module, layers: Sequence[nn.Module],

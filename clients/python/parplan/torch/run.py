@@ -25,7 +25,8 @@ from parplan.torch.parts import whole_of
 from parplan.torch.pipeline import Alone, Pipelined
 from parplan.torch.precision import dtype_of
 from parplan.torch.ranks import add_up, rank_count
-from parplan.torch.refusals import check_plan, check_release, check_spreads
+from parplan.torch.refusals import (COMPILED, check_compiles, check_plan, check_release,
+                                    check_spreads)
 from parplan.torch.report import Windows
 from parplan.torch.spans import span
 from parplan.torch.spread import Spread
@@ -42,7 +43,7 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
           optimizer: MakeOptimizer | None = None,
           schedule: MakeSchedule | None = None,
           max_gradient_norm: float | None = None, precision: str | None = None,
-          reduction: Reduction = "mean", seed: int = 0,
+          reduction: Reduction = "mean", compile: bool | None = None, seed: int = 0,
           device: torch.device | str | None = None,
           report_to: str | Client | None = None, window_steps: int = 10) -> Run:
     """Spreads a model over the ranks of the job as `plan` says. Every rank calls this with equal
@@ -62,7 +63,9 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
     torch that treats elements one by one. Without it `Run.step` leaves gradients to the caller.
     `schedule` makes a schedule of torch.optim.lr_scheduler of that optimizer; it advances once a
     step. `max_gradient_norm` clips the norm over all parameters of the model. `precision` is
-    "bf16", "fp32", or None for the types of the model (precision.py).
+    "bf16", "fp32", or None for the types of the model (precision.py). With `compile` layers run
+    through torch.compile from the second step on; by default if the plan was predicted for the
+    runtime `torch-compile`.
 
     `report_to` is the address of a server or sidecar (`HOST:PORT`, `unix:PATH`), or a client of it:
     rank 0 then reports the steps of all ranks, in windows of `window_steps` (report.py).
@@ -80,6 +83,9 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
     found = list(layers) if layers is not None else find_layers(model, plan)
     dtype = dtype_of(precision)
     check_plan(plan, model, found, casts=dtype is not None)
+    compiles = plan.payload.runtime_id == COMPILED if compile is None else compile
+    if compiles:
+        check_compiles(plan)
     if max_gradient_norm is not None and not max_gradient_norm > 0:
         raise field_error("SPEC_INVALID", "max_gradient_norm",
                           f"must be a number above 0, or None; {max_gradient_norm} is not")
@@ -87,7 +93,8 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
         raise field_error("SPEC_INVALID", "window_steps", "must be at least 1")
     # Each rank of the last stage has the loss of its share of every micro-batch.
     losses = Losses(loss_fn, reduction,
-                    plan.layers[-1].strategy.gradient_degree * plan.micro_batch_count)
+                    plan.layers[-1].strategy.gradient_degree * plan.micro_batch_count,
+                    plan.layers[-1].strategy.context_parallel_degree > 1)
     place = torch.device(device if device is not None else _default_device())
     if place.type == "cpu":
         keep_freed_memory()
@@ -99,9 +106,9 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
     updates = Updates(spread.named_parameters(), optimizer, schedule, place)
     windows = Windows(plan, place, report_to, window_steps)
     if failures is not None:
-        failures.announce()
+        failures.announce(place.type)
     return Run(plan, spread, updates, windows, losses, max_gradient_norm, place,
-               optimizer is not None, failures)
+               optimizer is not None, failures, compiles)
 
 
 class Run:
@@ -111,7 +118,7 @@ class Run:
     def __init__(self, plan: Plan, spread: Spread, updates: Updates, windows: Windows,
                  losses: Losses, max_gradient_norm: float | None,
                  device: torch.device, has_optimizer: bool,
-                 failures: Failures | None) -> None:
+                 failures: Failures | None, compiles: bool = False) -> None:
         """`has_optimizer` is whether `apply` got one; a rank without parameters makes none."""
         self.plan = plan
         self._spread, self._updates, self._windows = spread, updates, windows
@@ -125,6 +132,8 @@ class Run:
         self._is_first_step = True
         # Whether it was asked if the states that the first step made can be stored.
         self._knows_states = not has_optimizer
+        # Whether layers are to be compiled, which the first step is over, whose passes are watched.
+        self._compiles = compiles
         self._failures = failures
         self._step_number = 0
         # How far the current step is, and what failed after which the run is not used on.
@@ -139,6 +148,11 @@ class Run:
             # Ranks that wait for this one in a step learn why.
             self._failures.tell(error)
         self.close("" if error is None else f"{type(error).__name__}: {error}")
+
+    @property
+    def device(self) -> torch.device:
+        """The device of this rank's layers."""
+        return self._device
 
     @property
     def optimizers(self) -> list[torch.optim.Optimizer]:
@@ -195,6 +209,9 @@ class Run:
             self._updates.step(total)
         if not self._knows_states:
             self._warn_of_states()
+        if self._compiles:
+            self._compiles = False
+            self._spread.compile()
         self._windows.end_step()
         self._step_number += 1
         return total

@@ -18,6 +18,7 @@ from parplan.torch.first_pass import FirstPass
 from parplan.torch.grids import EXPERT, EXPERT_GRADIENT, TENSOR, Grids
 from parplan.torch.initialize import initialize_layer, place_positions
 from parplan.torch.layers import refused
+from parplan.torch.measure.compiled import compile_layers
 from parplan.torch.module_checks import Shares
 from parplan.torch.parts import local_of
 from parplan.torch.pipeline import layout_after
@@ -95,6 +96,11 @@ class Spread:
         """Returns the program of a layer on this rank, or None if it is elsewhere."""
         return next((program for stage in self._program.stages for program in stage.layers
                      if program.layer.index == layer), None)
+
+    def compile(self) -> None:
+        """Compiles the layers of this rank, each when it is called next."""
+        bodies = [body for stage in self.stages for body in stage.bodies]
+        compile_layers(bodies, len(bodies), forgets=False)
 
     def finish(self) -> None:
         """Brings the gradients of a step together."""

@@ -52,6 +52,8 @@ class Updates:
         self.schedule: Any = None
         # The options of the optimizer's groups before there was a schedule.
         self._before: list[dict[str, Any]] = []
+        # The states that it has before its first step, such as Adagrad's sums.
+        self._first_states: dict[torch.Tensor, set[str]] = {}
         if make is None:
             if make_schedule is not None:
                 raise field_error("SPEC_INVALID", "schedule", "needs an optimizer")
@@ -68,6 +70,7 @@ class Updates:
         made = None if make_schedule is None else make_schedule(optimizer)
         if self._parts:
             self.optimizer, self.schedule, self._before = optimizer, made, before
+            self._first_states = {part: set(optimizer.state.get(part, {})) for part in self._parts}
 
     def step(self, loss: torch.Tensor) -> None:
         """Updates parameters and the learning rate. `loss` is for a schedule that looks at it."""
@@ -123,7 +126,8 @@ class Updates:
     def make_states(self, stored: Callable[[str], dict[str, tuple[Sequence[int], torch.dtype]]]
                     ) -> dict[str, torch.Tensor]:
         """Makes states, as `states` returns them, for what `stored` has of a parameter: the whole
-        shape and type by key. `take_numbers` comes after they got their values."""
+        shape and type by key. `take_numbers` comes after they got their values. States that steps
+        made and that are not stored are dropped: a step before the first one made none."""
         found: dict[str, torch.Tensor] = {}
         if self.optimizer is None:
             return found
@@ -133,6 +137,9 @@ class Updates:
                      if group.get("capturable") or group.get("fused")
                      or isinstance(self.optimizer, torch.optim.ASGD)}
         for (name, parameter), part in zip(self._named, self._parts):
+            before = self.optimizer.state.get(part, {})
+            for key in set(before) - self._first_states[part]:
+                del before[key]
             for key, (shape, dtype) in stored(name).items():
                 if tuple(shape) == tuple(parameter.shape):
                     made = torch.zeros_like(part, dtype=dtype, requires_grad=False)

@@ -30,6 +30,11 @@ def add_command(commands: Any) -> None:
     check.add_argument("--model", required=True, metavar="MODEL",
                        help="hf:config.json, or module:callable, which makes the layers of the "
                             "ModelSpec that it is called with, or takes no argument")
+    check.add_argument("--layers", nargs="+", default=[], metavar="GLOB",
+                       help="names of the layers in the order of the plan, such as tokens "
+                            "blocks.* norm+output, each from activations to activations; names "
+                            "joined by + are one layer [those of an nn.Sequential, or of "
+                            "transformers]")
     check.add_argument("--job", default="", metavar="ID", help="refuse plans for another job")
     check.add_argument("--tensor-plan", default="", metavar="FILE",
                        help="JSON object from patterns of names to colwise, rowwise, ... [the "
@@ -93,7 +98,7 @@ def _check(options: argparse.Namespace) -> int:
     from parplan.torch.command.progress import Progress
 
     key = SigningKey(pathlib.Path(options.key).read_bytes()) if options.key else None
-    source = Source(options.model, options.loss, options.inputs)
+    source = Source(options.model, options.loss, options.inputs, tuple(options.layers))
     small = shrink(plan, max_ranks=options.max_ranks, keep_widths=source.has_own_widths)
     progress = Progress(1 + len(ranks_that_differ(plan)) * (2 if options.memory else 1))
     simulated = None

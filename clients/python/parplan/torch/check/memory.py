@@ -210,6 +210,7 @@ def allocations_here(plan: Plan, source: Source,
     with steps.without_contents(), _in_32_bits(), recorder:
         model = source.whole(plan.model, torch.float32)
         run = apply(plan, model, source.loss_function(), tensor_plan=tensor_plan, device="cpu",
+                    layers=source.layers_in(model, plan), compile=False,
                     optimizer=functools.partial(kind, lr=1e-3, fused=True), precision=precision)
         inputs, targets = steps.batch_without_contents(source, plan)
         for _ in range(_STEPS):

@@ -14,7 +14,8 @@ from parplan.errors import field_error
 from parplan.plan import Plan
 from parplan.torch import inputs as made_inputs
 from parplan.torch.check.shrink import Widths
-from parplan.torch.layers import layers_of
+from parplan.torch.layers import check_count, find_layers, layers_of
+from parplan.torch.measure.captures import modules_by_name
 from parplan.torch.measure.models import build_from, callable_of, read_configuration
 from parplan.torch.stacked_experts import stack_experts
 
@@ -39,6 +40,9 @@ class Source:
     # `module:callable` for inputs and targets (inputs.py); empty for random tokens, or images if a
     # configuration of transformers takes them.
     inputs: str = ""
+    # Names of the layers in the order of the plan (captures.modules_by_name), each a module from
+    # activations to activations; empty if `find_layers` finds them.
+    layers: tuple[str, ...] = ()
 
     @property
     def has_own_widths(self) -> bool:
@@ -67,9 +71,13 @@ class Source:
         finally:
             torch.set_default_dtype(before)
 
-    def small(self, spec: Any, kept: Sequence[int], widths: Widths | None, seed: int) -> nn.Module:
-        """Returns a model of the layers `kept`, without dropout, the same in every process."""
+    def small(self, plan: Plan, kept: Sequence[int], widths: Widths | None,
+              seed: int) -> tuple[nn.Module, list[nn.Module]]:
+        """Returns a model of the layers `kept` for a small plan, without dropout, the same in every
+        process, and its layers."""
         torch.manual_seed(seed)
+        spec = plan.model
+        layers: list[nn.Module] | None = None
         if self._is_configuration:
             configuration = read_configuration(self.reference[3:])
             if widths is not None:
@@ -78,13 +86,27 @@ class Source:
         else:
             model = self._called(spec)
             if self.has_own_widths:
-                model = _with_layers(model, kept)
+                if self.layers:
+                    # Before names change with the layers that are left out.
+                    layers = _kept(self._named(model), kept)
+                    _leave_out(model, layers)
+                else:
+                    model = _with_layers(model, kept)
         for module in model.modules():
             if isinstance(module, nn.modules.dropout._DropoutNd):
                 module.p = 0.0
             if isinstance(getattr(module, "attention_dropout", None), float):
                 module.attention_dropout = 0.0  # type: ignore[assignment]
-        return model.float()
+        model = model.float()
+        return model, layers if layers is not None else self.layers_in(model, plan)
+
+    def layers_in(self, model: nn.Module, plan: Plan) -> list[nn.Module]:
+        """Returns the layers of a model that this made for a plan. Raises SpecInvalid."""
+        if not self.layers:
+            return find_layers(model, plan)
+        found = self._named(model)
+        check_count(found, plan)
+        return found
 
     def loss_function(self) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
         """Returns the loss: that of `loss`, or the mean cross entropy of all tokens."""
@@ -104,6 +126,10 @@ class Source:
                 return made_inputs.images(plan.model, images.with_tokens(tokens), count, seed)
         return made_inputs.tokens(plan.model, count, seed)
 
+    def _named(self, model: nn.Module) -> list[nn.Module]:
+        return [group[0] if len(group) == 1 else nn.Sequential(*group)
+                for group in modules_by_name(model, self.layers)]
+
     def _called(self, spec: Any) -> nn.Module:
         make = callable_of(self.reference)
         model = make(spec) if _takes_spec(make) else make()
@@ -117,14 +143,19 @@ def cross_entropy(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return nn.functional.cross_entropy(output.flatten(0, -2).float(), targets.flatten())
 
 
-def output_of(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
-    """Calls a whole model in one process: its own forward pass, not that of its layers."""
-    if isinstance(model, nn.Sequential):
-        made: torch.Tensor = model(inputs)
+def output_of(model: nn.Module, layers: Sequence[nn.Module],
+              inputs: torch.Tensor) -> torch.Tensor:
+    """Calls a whole model in one process: its own forward pass, not that of its layers, unless it
+    has none."""
+    if type(model).forward is nn.Module.forward:
+        made = inputs
+        for layer in layers:
+            made = layer(made)
         return made
-    # `input_ids` of models of tokens, `pixel_values` of those of images.
-    name: Any = getattr(model, "main_input_name", "input_ids")
-    logits: torch.Tensor = model(**{name: inputs}).logits
+    # `input_ids` of models of tokens of transformers, `pixel_values` of those of images.
+    name: Any = getattr(model, "main_input_name", None)
+    answer: Any = model(inputs) if name is None else model(**{name: inputs})
+    logits: torch.Tensor = answer if isinstance(answer, torch.Tensor) else answer.logits
     return logits
 
 
@@ -193,6 +224,34 @@ def _with_layers(model: nn.Module, kept: Sequence[int]) -> nn.Module:
             return model
     raise field_error("SPEC_INVALID", "--model", f"{type(model).__name__} has no list of "
                       f"{len(layers) - 2} layers between embedding and head")
+
+
+def _kept(layers: Sequence[nn.Module], kept: Sequence[int]) -> list[nn.Module]:
+    _check_kept(kept, len(layers))
+    return [layers[index] for index in kept]
+
+
+def _leave_out(model: nn.Module, layers: Sequence[nn.Module]) -> None:
+    """Takes modules with parameters that are in none of `layers` out of the lists and dictionaries
+    of modules through which the model's own forward pass walks. Raises SpecInvalid for one that is
+    in no such."""
+    inside = {id(module) for layer in layers for module in layer.modules()}
+    holders = [module for module in model.modules()
+               if any(id(one) in inside for one in module.modules())]
+    left = inside | {id(module) for module in holders}
+    for holder in holders:
+        for name, module in list(holder.named_children()):
+            if id(module) in left or next(module.parameters(), None) is None:
+                continue
+            if isinstance(holder, nn.ModuleDict):
+                holder.pop(name)
+            elif isinstance(holder, nn.ModuleList):
+                # Indices change with each that goes.
+                del holder[next(place for place, one in enumerate(holder) if one is module)]
+            else:
+                raise field_error("SPEC_INVALID", "--model", f"{type(model).__name__} has {name} in "
+                                  "no list of modules, so the small copy cannot leave it out; give "
+                                  "a callable that takes the ModelSpec")
 
 
 def _check_kept(kept: Sequence[int], count: int) -> None:

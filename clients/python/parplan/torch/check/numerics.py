@@ -121,14 +121,14 @@ def _plan_of(job: _Job) -> Plan:
 def _one_process(job: _Job) -> list[tuple[float, dict[str, torch.Tensor]]]:
     """Returns loss and gradients of each step, by the model's own forward pass."""
     plan = _plan_of(job)
-    model = job.source.small(plan.model, job.kept, job.widths, _SEED)
+    model, layers = job.source.small(plan, job.kept, job.widths, _SEED)
     loss_function = job.source.loss_function()
     optimizer = torch.optim.SGD(model.parameters(), lr=_LEARNING_RATE)
     made = []
     for step in range(STEPS):
         inputs, targets = job.source.batch(plan, step)
         optimizer.zero_grad()
-        loss = loss_function(output_of(model, inputs), targets)
+        loss = loss_function(output_of(model, layers, inputs), targets)
         loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
         made.append((loss.item(), {name: parameter.grad.clone()
                                    for name, parameter in model.named_parameters()
@@ -162,9 +162,11 @@ def _rank(rank: int, count: int, folder: str, job: _Job) -> None:
 
 def _differences(job: _Job, expected: list[tuple[float, dict[str, torch.Tensor]]]) -> _Found:
     plan = _plan_of(job)
-    model = job.source.small(plan.model, job.kept, job.widths, _SEED)
+    model, layers = job.source.small(plan, job.kept, job.widths, _SEED)
     run = apply(plan, model, job.source.loss_function(), tensor_plan=job.tensor_plan,
-                optimizer=functools.partial(torch.optim.SGD, lr=_LEARNING_RATE), device="cpu")
+                layers=layers,
+                optimizer=functools.partial(torch.optim.SGD, lr=_LEARNING_RATE), device="cpu",
+                compile=False)
     loss, worst, parameter, names = 0.0, 0.0, "", set()
     for step, (their_loss, theirs) in enumerate(expected):
         ours = run.step(*job.source.batch(plan, step)).item()

@@ -32,7 +32,6 @@ from parplan.torch import experts
 from parplan.torch.check.fake_collectives import know_collectives
 from parplan.torch.check.models import Source
 from parplan.torch.check.numerics import start_processes
-from parplan.torch.layers import find_layers
 from parplan.torch.precision import parameter_type
 from parplan.torch.run import apply
 from parplan.wire import messages
@@ -243,7 +242,8 @@ def count_here(plan: Plan, source: Source, tensor_plan: dict[str, str] | None) -
     source.load_libraries()
     with without_contents(), without_choices():
         model = source.whole(plan.model, dtype_of(plan))
-        for layer in find_layers(model, plan):
+        layers = source.layers_in(model, plan)
+        for layer in layers:
             found = experts.experts_of(layer)
             if found is None:
                 continue
@@ -251,7 +251,8 @@ def count_here(plan: Plan, source: Source, tensor_plan: dict[str, str] | None) -
                 return _Seen(left_out="tokens without contents choose no experts, and those of "
                              "this model are modules of their own")
             vars(found)["forward"] = _AnyExperts(found)
-        run = apply(plan, model, source.loss_function(), tensor_plan=tensor_plan, device="cpu")
+        run = apply(plan, model, source.loss_function(), layers=layers, tensor_plan=tensor_plan,
+                    device="cpu", compile=False)
         inputs, targets = batch_without_contents(source, plan)
         # The first step may also set up what later ones use.
         run.step(inputs, targets)

@@ -150,14 +150,7 @@ def layers_by_name(model: nn.Module, patterns: Sequence[str],
     each with the arguments that the model gives it. `a.norm+head` makes one layer of modules that
     are called one after the other. Raises SpecInvalid for names that the model does not have or
     call."""
-    groups: list[list[nn.Module]] = []
-    for pattern in patterns:
-        parts = [_matching(model, part) for part in pattern.split("+")]
-        if len(parts) > 1 and any(len(part) != 1 for part in parts):
-            raise field_error("SPEC_INVALID", "--layers",
-                              f"{pattern} joins names that are not of one module each")
-        groups.extend([[one for part in parts for one in part.values()]] if len(parts) > 1
-                      else [[one] for one in parts[0].values()])
+    groups = modules_by_name(model, patterns)
     names = {id(module): name for name, module in model.named_modules()}
     calls = capture_calls(model, [module for group in groups for module in group], inputs)
     for group in groups:
@@ -168,6 +161,21 @@ def layers_by_name(model: nn.Module, patterns: Sequence[str],
     order = {module: place for place, module in enumerate(calls)}
     groups.sort(key=lambda group: order[group[0]])
     return [_joined([calls[module].layer for module in group]) for group in groups]
+
+
+def modules_by_name(model: nn.Module, patterns: Sequence[str]) -> list[list[nn.Module]]:
+    """Returns the modules of each layer that patterns name, in their order and for each in that of
+    the model; `a.norm+head` names those of one layer. Raises SpecInvalid for names that the model
+    does not have."""
+    groups: list[list[nn.Module]] = []
+    for pattern in patterns:
+        parts = [_matching(model, part) for part in pattern.split("+")]
+        if len(parts) > 1 and any(len(part) != 1 for part in parts):
+            raise field_error("SPEC_INVALID", "--layers",
+                              f"{pattern} joins names that are not of one module each")
+        groups.extend([[one for part in parts for one in part.values()]] if len(parts) > 1
+                      else [[one] for one in parts[0].values()])
+    return groups
 
 
 def layers_by_structure(model: nn.Module, inputs: Captured) -> list[nn.Module]:

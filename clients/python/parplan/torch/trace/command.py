@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import io
 import json
 import os
@@ -34,6 +35,8 @@ def add_command(commands: Any) -> None:
     trace.add_argument("--cluster", required=True, metavar="FILE", help="cluster file of the plan")
     trace.add_argument("--model", required=True, metavar="MODEL",
                        help="hf:config.json, or module:callable, as of check")
+    trace.add_argument("--layers", nargs="+", default=[], metavar="GLOB",
+                       help="names of the layers in the order of the plan, as of check [found]")
     trace.add_argument("--job", default="", metavar="ID", help="refuse plans for another job")
     trace.add_argument("--tensor-plan", default="", metavar="FILE",
                        help="JSON object from patterns of names to styles [the model's own]")
@@ -142,17 +145,25 @@ def _measure(options: argparse.Namespace) -> Any:
     from parplan.wire import messages
 
     plan = _plan(options)
-    source = Source(options.model, options.loss, options.inputs)
+    source = Source(options.model, options.loss, options.inputs, tuple(options.layers))
+    dtype = dtype_of(plan)
+    # As profiles measure layers: parameters of 32 bits, of which each pass makes copies of 16.
+    precision = "bf16" if dtype == torch.bfloat16 else None
     torch.manual_seed(1)
     # A table that two layers share must have values.
     with torch.device("cpu" if plan.has_tied_table else "meta"):
-        model = source.whole(plan.model, dtype_of(plan))
+        model = source.whole(plan.model, dtype)
     name = messages.enum_name("Optimizer", plan.model.optimizer)
     if name not in OPTIMIZERS:
         raise field_error("SPEC_INVALID", "--spec", f"{name} is not known to this release")
     device = "cpu" if torch.distributed.get_backend() == "gloo" else None
-    started = apply(plan, model, source.loss_function(), optimizer=OPTIMIZERS[name], seed=1,
-                    tensor_plan=read_tensor_plan(options.tensor_plan), device=device)
+    optimizer: Any = OPTIMIZERS[name]
+    if device is None and torch.cuda.is_available():
+        # As profiles measure it there (measure/optimizers.py).
+        optimizer = functools.partial(optimizer, fused=True)
+    started = apply(plan, model, source.loss_function(), optimizer=optimizer, seed=1,
+                    tensor_plan=read_tensor_plan(options.tensor_plan), device=device,
+                    layers=source.layers_in(model, plan), precision=precision)
     inputs, targets = source.batch(plan, 0)
     # Other ranks show nothing.
     progress = Progress(_WARM_UPS + options.steps,

@@ -48,7 +48,8 @@ def record(run: Run, inputs: torch.Tensor, targets: torch.Tensor, path: str | os
     median to `path`, with the trace of `planctl trace` in `predicted` beside it. Every rank calls
     this; rank 0 writes and returns the result, others return None. `begin` is told of each step.
     Raises SpecInvalid on rank 0 if `predicted` is no trace, and OSError."""
-    device = next(run.parameters()).device
+    # A rank may have layers without parameters.
+    device = run.device
     other = _read_trace(predicted) if predicted is not None and this_rank() == 0 else None
     own: list[tuple[Span, ...]] = []
     for number in range(warm_ups + steps):

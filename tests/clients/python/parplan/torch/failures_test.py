@@ -1,6 +1,7 @@
 """Steps that fail on some ranks or on all: who hears of it, and what can be used afterwards."""
 
 import os
+import pathlib
 import signal
 
 import pytest
@@ -117,6 +118,37 @@ def test_a_rank_that_was_killed_is_named(tmp_path):
     for rank in range(3):
         assert (tmp_path / f"error{rank}").read_text().startswith(
             "RankFailed rank 3 failed: it ended without a word")
+
+
+def begin_without_backend(rank, count, folder):
+    """Writes what this rank raised, and ends when all ranks did, as one that catches its error."""
+    torch.set_num_threads(1)
+    store = dist.FileStore(f"{folder}/store", count)
+    dist.init_process_group(store=store, rank=rank, world_size=count, timeout=jobs.PATIENCE)
+    _, error = fail_in_second_step("replicas", (count - 1,))
+    pathlib.Path(folder, f"error{rank}").write_text(
+        f"{type(error).__name__} {error} {error.__cause__}")
+    store.set(f"raised/{rank}", "")
+    store.wait([f"raised/{one}" for one in range(count)])
+    os._exit(0)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the backend would be that of a GPU")
+def test_a_job_that_names_no_backend_hears_of_errors_too(tmp_path):
+    """`init_process_group()` is how the examples begin, and torchrun's programs."""
+    processes.start_ranks(begin_without_backend, (4, str(tmp_path)), 4)
+    for rank in range(3):
+        found = (tmp_path / f"error{rank}").read_text()
+        assert found.startswith("RankFailed rank 3 failed in step 1: ValueError: planted"), found
+        assert "Timed out" not in found and "onnection" in found, found
+
+
+@pytest.mark.parametrize("config, device_type, backend", [
+    ("cpu:gloo", "cpu", "gloo"), ("cpu:gloo,cuda:nccl", "cpu", "gloo"),
+    ("cpu:gloo,cuda:nccl", "cuda", "nccl"), ("cuda:nccl", "cpu", ""), ("undefined", "cpu", "")])
+def test_the_backend_is_that_of_the_device(monkeypatch, config, device_type, backend):
+    monkeypatch.setattr(dist, "get_backend_config", lambda: config)
+    assert failures.backend_of(device_type) == backend
 
 
 def go_on(kind):

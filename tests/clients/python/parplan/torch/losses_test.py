@@ -115,6 +115,35 @@ def test_a_loss_by_weights_is_refused_unless_they_are_given():
     refusal(contrastive)
 
 
+def shifted(output, target):
+    """Lets each token predict the target of the next, as models of transformers do."""
+    return jobs.loss_fn(output[:, :-1], target[:, 1:])
+
+
+def squared(output, target):
+    return (output - target.unsqueeze(-1)).square().mean()
+
+
+@pytest.mark.parametrize("loss_fn, target, reduction, is_refused", [
+    (jobs.loss_fn, torch.arange(24).view(2, 12), "mean", False),
+    (shifted, torch.arange(24).view(2, 12), "mean", True),
+    (summed, torch.arange(24).view(2, 12), "sum", False),
+    (weighted, torch.arange(24).view(2, 12), weight_of, False),
+    (squared, torch.linspace(-1, 1, 24).view(2, 12), "mean", False)])
+def test_a_loss_that_pairs_tokens_is_refused_where_ranks_share_them(loss_fn, target, reduction,
+                                                                    is_refused):
+    torch.manual_seed(0)
+    output = torch.randn(2, 12, jobs.VOCABULARY)
+    for splits_tokens in (False, True):
+        losses = Losses(loss_fn, reduction, 2, splits_tokens)
+        losses.begin_step(torch.cat([target, target]), [target])
+        if is_refused and splits_tokens:
+            with pytest.raises(SpecInvalid, match="shift targets before `run.step`"):
+                losses.of_part(output, target, 0)
+        else:
+            losses.of_part(output, target, 0)
+
+
 def test_an_unknown_reduction_is_refused():
     plan = jobs.plan_of(plans.model_of(3), [[Strategy(1, 1)] * 3], batch=2, micro_batch_count=1)
     with pytest.raises(SpecInvalid) as raised:

@@ -222,6 +222,23 @@ class Counting(torch.optim.Optimizer):
             parameter -= state["rate"] / state["step"] * parameter.grad
 
 
+@pytest.mark.parametrize("make", [
+    functools.partial(torch.optim.SGD, lr=0.1, momentum=0.9), torch.optim.Adam, Counting,
+    torch.optim.Adagrad])
+def test_a_checkpoint_from_before_the_first_step_has_no_states(tmp_path, make):
+    plan = jobs.plan_of(jobs.spec_of("plain", 3), [[Strategy()] * 3], batch=4, micro_batch_count=1)
+    run = parplan.torch.apply(plan, jobs.model_of("plain", 3), jobs.loss_fn, optimizer=make,
+                              device="cpu")
+    run.save(tmp_path / "begin")
+
+    def three():
+        return [run.step(*jobs.batch_of(4)).item() for _ in range(3)]
+
+    expected = three()
+    run.load(tmp_path / "begin")
+    assert three() == expected
+
+
 def test_numbers_among_the_states_of_an_optimizer_go_on_from_a_checkpoint(tmp_path):
     assert losses(Counting, None, tmp_path, 3) == losses(Counting, None, tmp_path, None)
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 
+import check_models
 import pytest
 import signed_plans as plans
 import torch
@@ -15,8 +16,9 @@ from cryptography.hazmat.primitives.serialization import (Encoding, NoEncryption
                                                           PublicFormat)
 
 from parplan.envelope import SignedPlan
+from parplan.errors import SpecInvalid
 from parplan.strategy import Recompute, Sharding, Strategy
-from parplan.torch.check import numerics
+from parplan.torch.check import models, numerics
 from parplan.torch.check.models import Source
 from parplan.torch.check.shrink import shrink
 from parplan.torch.command.main import main
@@ -32,7 +34,7 @@ STAGES = [[WIDE, SPLIT, SPLIT, Strategy(1, 2), WIDE]]
 def check(tmp_path, capsys):
     """Returns a function that checks a plan and returns exit code, output and what `--out` got."""
     def run(*flags, stages=STAGES, spec=None, model="check_models:plain", tensor_plan=True,
-            issued=None):
+            issued=None, tensor=json.dumps(jobs.TENSOR_PLAN)):
         spec = spec or plans.model_of(sum(map(len, stages)))
         topology = plans.topology_of(stages[0][0].rank_count * len(stages))
         now = int(time.time()) if issued is None else issued
@@ -40,7 +42,7 @@ def check(tmp_path, capsys):
         signed = plans.sign(payload.SerializeToString(), plans.FIRST)
         files = {"plan": signed.to_json().encode(), "trust": plans.trust(plans.FIRST, at=now),
                  "spec": plans.json_text(spec), "cluster": plans.json_text(topology),
-                 "tensor": json.dumps(jobs.TENSOR_PLAN).encode()}
+                 "tensor": tensor.encode()}
         for name, content in files.items():
             (tmp_path / name).write_bytes(content)
         out = tmp_path / "evidence"
@@ -183,6 +185,37 @@ def test_a_model_of_images_is_made_small_and_counted(check, tmp_path):
                          model=f"hf:{tmp_path / 'config.json'}")
     assert code == 2
     assert "becomes 65 tokens" in json.loads(out)["error"]["message"]
+
+
+@pytest.mark.parametrize("model", ["core", "whole_core", "silent"])
+def test_layers_of_a_class_of_its_own_are_named(check, model):
+    """Two of four equal layers are left out."""
+    stages = [[WIDE, SPLIT, *[Strategy(1, 2)] * 4, WIDE]]
+    tensor = json.dumps({f"blocks.{name}": style for name, style in jobs.TENSOR_PLAN.items()})
+    code, out, _ = check("--layers", *check_models.CORE_LAYERS, "--format", "json", stages=stages,
+                         model=f"check_models:{model}", tensor=tensor)
+    answer = json.loads(out)
+    assert code == 0, answer
+    assert answer["small_copy"]["layers"] == [0, 1, 2, 3, 6]
+    assert answer["numbers"]["gradient_count"] == 1 + 3 * (15 if model == "whole_core" else 16) + 3
+    assert answer["collectives"]["equal"] and answer["collectives"]["rows"]
+
+
+def test_layers_without_names_or_of_another_number_are_refused(check):
+    for flags, field in (((), "model"), (("--layers", "tokens", "blocks.*"), "layers"),
+                         (("--layers", "parts.*"), "--layers")):
+        code, out, _ = check(*flags, "--format", "json", model="check_models:core")
+        assert (code, json.loads(out)["error"]["metadata"]["field"]) == (2, field)
+
+
+def test_layers_that_no_list_holds_cannot_be_left_out():
+    model = check_models.whole_core()
+    with pytest.raises(SpecInvalid, match="Core has norm in no list of modules"):
+        models._leave_out(model, [model.tokens, *model.blocks.values()])
+    model = check_models.whole_core()
+    first, *_, last = model.blocks.values()
+    models._leave_out(model, [model.tokens, first, last, model.norm, model.output])
+    assert list(model.blocks.values()) == [first, last]
 
 
 def test_other_inputs_come_from_a_callable(check):

@@ -16,6 +16,7 @@ from parplan import traffic
 from parplan.strategy import ContextKind, Recompute, Schedule, Sharding, Strategy
 from parplan.torch.check import steps
 from parplan.torch.check.models import Source
+from parplan.torch.layers import find_layers
 from parplan.torch.processes import start_ranks
 
 CASES = 60
@@ -58,6 +59,9 @@ class Fixed:
                                          if isinstance(one, torch.nn.Parameter) else empty)
                     places[name] = made.get(id(one))
         return model
+
+    def layers_in(self, model, plan):
+        return find_layers(model, plan)
 
     def batch(self, plan, seed, sample_count):
         return jobs.batch_of(sample_count, seed, self.kind)

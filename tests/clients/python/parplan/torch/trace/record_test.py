@@ -1,10 +1,12 @@
 """Traces of measured steps: every pass by the name that the predicted one has."""
 
+import argparse
 import json
 import pickle
 import subprocess
 import time
 
+import check_models
 import pytest
 import signed_plans as plans
 import torch_jobs as jobs
@@ -14,6 +16,7 @@ from parplan.strategy import Strategy
 from parplan.torch.command.main import main
 from parplan.torch.spans import Recorder, Span, span
 from parplan.torch.trace import Measured, differences, record
+from parplan.wire import json_file
 
 PIPELINE = [[Strategy(1, 2)] * 2, [Strategy(1, 2)] * 3]
 MICRO_BATCHES = 3
@@ -145,6 +148,38 @@ def test_the_command_measures_a_plan_on_this_machine(tmp_path, capsys, request):
         predicted = {one["name"] for one in events if one["ph"] == "X" and one["pid"] == 1}
         assert {one for one in predicted if not one.startswith("send ")} == measured - {
             "gradients", "optimizer"}
+
+
+@pytest.mark.parametrize("given, precision, backend, fused", [
+    ("PRECISION_BF16", "bf16", "gloo", None), ("PRECISION_FP32", None, "gloo", None),
+    ("PRECISION_BF16", "bf16", "undefined", True)])
+def test_steps_are_measured_as_they_were_predicted(monkeypatch, given, precision, backend, fused):
+    """Predictions rest on layers with parameters of 32 bits, of which each pass makes copies, and on
+    GPUs on an optimizer of one kernel."""
+    import torch
+
+    import parplan.torch.run
+    from parplan.torch.trace import command
+
+    class Applied(Exception):
+        pass
+
+    def apply(plan, model, loss_fn, **options):
+        raise Applied(options["precision"], len(options["layers"]),
+                      getattr(options["optimizer"], "keywords", {}).get("fused"))
+
+    spec = json_file.from_dict({**json_file.to_dict(plans.model_of(5)), "precision": given},
+                               "ModelSpec", "model")
+    plan = jobs.plan_of(spec, [[Strategy()] * 5], batch=4, micro_batch_count=2)
+    monkeypatch.setattr(command, "_plan", lambda _: plan)
+    monkeypatch.setattr(parplan.torch.run, "apply", apply)
+    monkeypatch.setattr(torch.distributed, "get_backend", lambda: backend)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: backend != "gloo")
+    with pytest.raises(Applied) as raised:
+        command._measure(argparse.Namespace(
+            model="check_models:core", layers=check_models.CORE_LAYERS, loss="", inputs="",
+            tensor_plan=""))
+    assert raised.value.args == (precision, 5, fused)
 
 
 def has_trace(planctl):
