@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Measures how long a stranger waits, and writes the rows of docs/measurements/build.md:
 #
-#   tests/benchmarks/build_times.sh [demo] [test] [warm] [torch] [rebuild]      by default all five
+#   tests/benchmarks/build_times.sh [demo] [ci] [test] [warm] [torch] [rebuild]
+#
+# by default all but `ci`.
 #
 # Each works on a clone of the last commit in a new folder, with a compiler cache of its own that
 # starts empty. Debian's packages have to be installed before (`./parplan-dev setup test`): what
-# they take depends on the network. `test` and `torch` are the two commands of .ci/run. `warm` runs
-# README's test command again in a new clone, with the compiler cache that `test` before it has
-# filled. The output of each command is kept in build/build-times.
+# they take depends on the network. `ci` is .ci/run; `test` and `torch` are its two commands, with
+# their own limits of time for lint and fuzz. `warm` runs README's test command again in a new clone,
+# with the compiler cache that `ci` or `test` before it has filled. The output of each command is kept in build/build-times.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 what=("$@")
@@ -29,9 +31,10 @@ Written by \`tests/benchmarks/build_times.sh\`, each row at its commit: $(nproc)
 ($(awk -F': ' '/^model name/ {print $2; exit}' /proc/cpuinfo)), new clones, a compiler cache that
 starts empty ("warm": that of the row before), Debian's packages installed. Processor time is that
 of the command. What others used is the share of the cores that other processes had, and the host
-stole, meanwhile. \`.ci/run\` is \`./parplan-dev test\` and then \`./parplan-dev torch-test\`; the steps
-of the first and what each covers are in
-[CONTRIBUTING.md](../../CONTRIBUTING.md#the-way-of-a-change), and their times stand with the result.
+stole, meanwhile. \`.ci/run\` is \`./parplan-dev test\`, with 60 s of clang-tidy and 10 s of each fuzz
+target, and then \`./parplan-dev torch-test\`, which installs PyTorch; the steps of the first and what
+each covers are in [CONTRIBUTING.md](../../CONTRIBUTING.md#the-way-of-a-change), and their times stand
+with the result.
 
 | command | wall time | processor time | used by others | result | commit |
 |---|---|---|---|---|---|
@@ -86,6 +89,11 @@ for one in "${what[@]}"; do
       clone demo
       measure '`./parplan-dev demo`, cold' "$folder/demo" demo ./parplan-dev demo
       ;;
+    ci)
+      clone ci
+      measure '`.ci/run`, cold' "$folder/ci" ci-cold ./.ci/run
+      rm -rf "$folder/ci"
+      ;;
     test)
       clone ci
       measure '`./parplan-dev test`, cold' "$folder/ci" test-cold ./parplan-dev test
@@ -110,7 +118,7 @@ for one in "${what[@]}"; do
       measure 'rebuild after `planner/cost/rank_memory.cc`, then its tests' "$folder/rebuild" rebuild \
         bash -c "cmake --build --preset dev --target planner_test && ctest --preset dev -R '^MemoryOf(Rank|Layer)'"
       ;;
-    *) echo "usage: $0 [demo] [test] [warm] [torch] [rebuild]" >&2; exit 2 ;;
+    *) echo "usage: $0 [demo] [ci] [test] [warm] [torch] [rebuild]" >&2; exit 2 ;;
   esac
 done
 cat "$table"
