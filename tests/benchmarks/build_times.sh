@@ -9,7 +9,8 @@
 # starts empty. Debian's packages have to be installed before (`./parplan-dev setup test`): what
 # they take depends on the network. `ci` is .ci/run; `test` and `torch` are its two commands, with
 # their own limits of time for lint and fuzz. `warm` runs README's test command again in a new clone,
-# with the compiler cache that `ci` or `test` before it has filled. The output of each command is kept in build/build-times.
+# with the compiler cache that `ci` or `test` before it has filled. The output of each command is kept
+# in build/build-times.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 what=("$@")
