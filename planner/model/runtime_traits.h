@@ -64,7 +64,9 @@ enum class TensorParallelOverlap : uint8_t {
   kProducts,
 };
 
-// The traits of one training program. The defaults are those of parplan's own executor on GPUs.
+// The traits of one training program. The defaults are those of parplan's own executor on GPUs,
+// except for gradients in bf16, which it sums and sends in 4 bytes, and for the logits
+// (docs/adr/0031-what-the-review-of-cuda-left.md).
 struct RuntimeTraits {
   // The name by which questions and profiles name the program.
   std::string runtime_id = "parplan";

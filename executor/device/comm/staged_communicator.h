@@ -23,7 +23,8 @@ class StagingCopies {
   virtual absl::Status FromHost(const void* host, void* device, int64_t byte_count) = 0;
 };
 
-// Made by `CudaDevice` for ranks that share a GPU, and where it is asked for (GroupTransport).
+// Made by `CudaDevice` for ranks that share a GPU, for a rank that is alone where there is no NCCL,
+// and where it is asked for (GroupTransport).
 class StagedCommunicator : public Communicator {
  public:
   // `inner` exchanges the copies in host memory. `copies` outlives this and its pending work.

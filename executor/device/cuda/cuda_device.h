@@ -27,6 +27,8 @@ namespace parplan::cuda {
 //     standard error.
 //   - kNative: always NCCL. A group with two ranks on one GPU fails when it is connected
 //     (`Communicator::Warm`).
+// Without NCCL (nccl_library.h) a group of one rank is staged under each of them, which is not
+// reported.
 class CudaDevice : public Device, public StagingCopies {
  public:
   // Opens GPU `device` as CUDA numbers GPUs, from 0. Binds the calling thread, and threads that it

@@ -1,6 +1,7 @@
-// NCCL's functions. The library is looked for when the first group is made, as that of cuDNN is
-// when the first attention is computed: a rank that is alone needs none, and a process that has
-// loaded NCCL already, as one with PyTorch, goes on with that one.
+// NCCL's functions. The library is looked for when a GPU is described, whose description has the
+// release, or when the first group is made, and not when the plugin is loaded. A rank that is alone
+// needs none, and a process that has loaded NCCL already, as one with PyTorch, goes on with that
+// one.
 
 #ifndef PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_LIBRARY_H_
 #define PARPLAN_EXECUTOR_DEVICE_CUDA_NCCL_LIBRARY_H_

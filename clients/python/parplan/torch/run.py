@@ -65,7 +65,8 @@ def apply(plan: Plan, model: nn.Module, loss_fn: LossFunction, *,
     step. `max_gradient_norm` clips the norm over all parameters of the model. `precision` is
     "bf16", "fp32", or None for the types of the model (precision.py). With `compile` layers run
     through torch.compile from the second step on; by default if the plan was predicted for the
-    runtime `torch-compile`.
+    runtime `torch-compile`. From then on functions with more compiled variants than torch's limit
+    raise an error in this process, as a layer does that is also called with other sizes.
 
     `report_to` is the address of a server or sidecar (`HOST:PORT`, `unix:PATH`), or a client of it:
     rank 0 then reports the steps of all ranks, in windows of `window_steps` (report.py).

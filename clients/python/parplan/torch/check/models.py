@@ -245,7 +245,7 @@ def _leave_out(model: nn.Module, layers: Sequence[nn.Module]) -> None:
                 continue
             if isinstance(holder, nn.ModuleDict):
                 holder.pop(name)
-            elif isinstance(holder, nn.ModuleList):
+            elif isinstance(holder, (nn.ModuleList, nn.Sequential)):
                 # Indices change with each that goes.
                 del holder[next(place for place, one in enumerate(holder) if one is module)]
             else:

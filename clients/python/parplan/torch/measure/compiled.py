@@ -18,7 +18,8 @@ def compile_layers(layers: Sequence[nn.Module], size_count: int, forgets: bool =
     """Compiles layers in place, so that they remain modules, when they are called. Every one of
     `size_count` sizes of a micro-batch gets code of its own, as if it was the only one. With
     `forgets` what was compiled before is dropped. A layer with more variants than sizes raises an
-    error when it is called, where torch would go on without compiling."""
+    error when it is called, where torch would go on without compiling; so does then every other
+    function that the process compiles."""
     dynamo: Any = importlib.import_module("torch._dynamo")
     if forgets:
         dynamo.reset()

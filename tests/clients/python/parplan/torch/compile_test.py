@@ -47,6 +47,9 @@ def steps(name, compiles):
 def difference(name):
     """Returns by how much compiled layers differ, and whether which layers are compiled is right."""
     real = nn.Module.compile
+    # Cases run one after the other in a process: each has its own code, and counts its own.
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nn.Module, "compile",
                       lambda self, **options: real(self, backend="aot_eager", **options))

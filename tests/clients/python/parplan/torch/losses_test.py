@@ -144,6 +144,19 @@ def test_a_loss_that_pairs_tokens_is_refused_where_ranks_share_them(loss_fn, tar
             losses.of_part(output, target, 0)
 
 
+@pytest.mark.parametrize("dtype, tokens", [(torch.float32, 4096), (torch.bfloat16, 12),
+                                           (torch.bfloat16, 4096)])
+def test_a_loss_that_pairs_tokens_is_refused_in_16_bits_and_of_many_tokens(dtype, tokens):
+    torch.manual_seed(0)
+    output = torch.randn(2, tokens, jobs.VOCABULARY).to(dtype)
+    target = torch.randint(jobs.VOCABULARY, (2, tokens))
+    for loss_fn, match in ((shifted, "shift targets before"), (summed, 'give reduction="sum"')):
+        losses = Losses(loss_fn, "mean", 2, True)
+        losses.begin_step(torch.cat([target, target]), [target])
+        with pytest.raises(SpecInvalid, match=match):
+            losses.of_part(output, target, 0)
+
+
 def test_an_unknown_reduction_is_refused():
     plan = jobs.plan_of(plans.model_of(3), [[Strategy(1, 1)] * 3], batch=2, micro_batch_count=1)
     with pytest.raises(SpecInvalid) as raised:
