@@ -30,6 +30,7 @@ warnings.filterwarnings("ignore", "torch.distributed is disabled, unavailable or
 _PARAMETER = "parameters."
 _STATE = "optimizer."
 _SCHEDULE = "schedule"
+_KIND = "optimizer_kind"
 _Named = Iterable[tuple[str, nn.Parameter]]
 
 
@@ -47,9 +48,9 @@ def save(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
         state[_PARAMETER + name] = in_pieces(parameter.detach(), pieces.get(name))
     for name, value in updates.states().items():
         state[_STATE + name] = in_pieces(value, pieces.get(name.rpartition(".")[0]))
-    text = updates.schedule_text()
-    if text:
-        state[_SCHEDULE] = torch.tensor(list(text.encode()), dtype=torch.uint8)
+    for key, text in ((_SCHEDULE, updates.schedule_text()), (_KIND, updates.kind())):
+        if text:
+            state[key] = _bytes_of(text)
     save_state(state, checkpoint_id=str(folder), **_options(save_state))
 
 
@@ -65,9 +66,11 @@ def refusal_of_any(updates: Updates, device: torch.device | None = None) -> Erro
 
 def load(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
          folder: str | os.PathLike[str]) -> None:
-    """Loads what `save` stored, under this plan or another. Every rank calls this. Raises the
+    """Loads what `save` stored, under this plan or another. Every rank calls this. Raises SpecInvalid
+    on every rank if the states are those of another optimizer, before it changes anything, and the
     errors of torch.distributed.checkpoint if a parameter is missing or has another shape."""
     stored = FileSystemReader(str(folder)).read_metadata().state_dict_metadata
+    _check_kind(stored, updates, folder)
     state: dict[str, Any] = {}
     for name, parameter in named:
         state[_PARAMETER + name] = in_pieces(parameter.detach(), pieces.get(name))
@@ -75,11 +78,32 @@ def load(named: _Named, updates: Updates, pieces: Mapping[str, Cut],
     for name, value in made.items():
         state[_STATE + name] = in_pieces(value, pieces.get(name.rpartition(".")[0]))
     if updates.schedule is not None and _SCHEDULE in stored:
-        state[_SCHEDULE] = torch.zeros(tuple(_size_of(stored[_SCHEDULE])), dtype=torch.uint8)
+        state[_SCHEDULE] = torch.zeros(_size_of(stored[_SCHEDULE]), dtype=torch.uint8)
     load_state(state, checkpoint_id=str(folder), **_options(load_state))
     updates.take_numbers(made)
     if _SCHEDULE in state:
         updates.load_schedule(bytes(state[_SCHEDULE].tolist()).decode())
+
+
+def _check_kind(stored: Mapping[str, Any], updates: Updates,
+                folder: str | os.PathLike[str]) -> None:
+    """Raises SpecInvalid on every rank if the optimizer of one could not go on from the stored
+    states. Checkpoints of earlier releases do not say whose they are."""
+    if _KIND not in stored or not any(key.startswith(_STATE) for key in stored):
+        return
+    found = torch.zeros(_size_of(stored[_KIND]), dtype=torch.uint8)
+    load_state({_KIND: found}, checkpoint_id=str(folder), **_options(load_state))
+    theirs = bytes(found.tolist()).decode()
+    for ours in gather_objects(updates.kind()):
+        # The two have the same states.
+        if ours and ours != theirs and {ours, theirs} != {"Adam", "AdamW"}:
+            raise field_error("SPEC_INVALID", "optimizer", f"the checkpoint has states of {theirs}, "
+                              f"which {ours} does not go on from; apply the plan with {theirs}, or "
+                              "begin with the parameters alone, of a checkpoint before the first step")
+
+
+def _bytes_of(text: str) -> torch.Tensor:
+    return torch.tensor(list(text.encode()), dtype=torch.uint8)
 
 
 def _options(call: Callable[..., Any]) -> dict[str, Any]:

@@ -268,8 +268,9 @@ class Run:
 
     def load(self, folder: str | os.PathLike[str]) -> None:
         """Loads what a Run of the same model stored, under this plan or another. Every rank calls
-        this. Errors are those of torch.distributed.checkpoint. A run of one rank whose step failed
-        goes on from there; in a job of several this raises RunFailed then."""
+        this. Errors are those of torch.distributed.checkpoint, and SpecInvalid for states of another
+        optimizer. A run of one rank whose step failed goes on from there; in a job of several this
+        raises RunFailed then."""
         if self._failures is not None:
             self._check_usable()
         checkpoint.load(self.named_parameters(), self._updates, self._spread.pieces, folder)

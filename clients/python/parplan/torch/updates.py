@@ -123,6 +123,11 @@ class Updates:
                 return field, f"does not say its state ({type(error).__name__}: {error})"
         return None
 
+    def kind(self) -> str:
+        """Returns the name of the optimizer's class, which says what its states are; empty on a rank
+        without parameters."""
+        return "" if self.optimizer is None else type(self.optimizer).__name__
+
     def make_states(self, stored: Callable[[str], dict[str, tuple[Sequence[int], torch.dtype]]]
                     ) -> dict[str, torch.Tensor]:
         """Makes states, as `states` returns them, for what `stored` has of a parameter: the whole

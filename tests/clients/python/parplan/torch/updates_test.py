@@ -243,6 +243,33 @@ def test_numbers_among_the_states_of_an_optimizer_go_on_from_a_checkpoint(tmp_pa
     assert losses(Counting, None, tmp_path, 3) == losses(Counting, None, tmp_path, None)
 
 
+def test_states_of_another_optimizer_are_refused_by_name(tmp_path):
+    def stepped(make):
+        pairs = named()
+        made = Updates(pairs, make, None)
+        pairs[0][1].grad = torch.ones(4, 4)
+        made.step(torch.zeros(()))
+        return pairs, made
+
+    sgd = functools.partial(torch.optim.SGD, lr=0.1, momentum=0.9)
+    pairs, made = stepped(sgd)
+    checkpoint.save(pairs, made, {}, tmp_path / "sgd")
+    pairs, made = stepped(torch.optim.AdamW)
+    before = {name: value.clone() for name, value in made.states().items()}
+    values = pairs[0][1].detach().clone()
+    with pytest.raises(parplan.errors.SpecInvalid, match="states of SGD, which AdamW"):
+        checkpoint.load(pairs, made, {}, tmp_path / "sgd")
+    assert torch.equal(pairs[0][1].detach(), values)
+    assert before.keys() == made.states().keys()
+    assert all(torch.equal(before[name], value) for name, value in made.states().items())
+    # Adam and AdamW have the same states, and a checkpoint from before the first step has none.
+    checkpoint.save(pairs, made, {}, tmp_path / "adamw")
+    checkpoint.load(*stepped(torch.optim.Adam), {}, tmp_path / "adamw")
+    pairs = named()
+    checkpoint.save(pairs, Updates(pairs, sgd, None), {}, tmp_path / "begin")
+    checkpoint.load(*stepped(torch.optim.AdamW), {}, tmp_path / "begin")
+
+
 def test_a_state_that_is_not_stored_is_refused_by_name():
     class Listing(Counting):
         more = [1, 2]
