@@ -4,9 +4,11 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "exports/layer_strategies.h"
 #include "exports/refusal.h"
+#include "exports/uniform_plan.h"
 #include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
 
@@ -32,7 +34,7 @@ absl::Status CheckModel(const ModelSpec& model, absl::string_view program) {
         absl::StrCat("must be an embedding, encoder or decoder layers and a head, and layer ",
                      layer, " is `", model.layer(layer).layer_definition_id, "`"));
   }
-  return absl::OkStatus();
+  return CheckHasNamedLayers(model);
 }
 
 absl::Status CheckPipeline(const Plan& plan, absl::string_view program) {
@@ -215,6 +217,15 @@ std::vector<std::string> TorchModulesOf(const ModelSpec& model, int layer) {
   if (layer == 0) return {"tok_embeddings"};
   if (layer == model.layer_count() - 1) return {"norm", "lm_head"};
   return {absl::StrCat("layers.", layer - 1)};
+}
+
+absl::Status CheckHasNamedLayers(const ModelSpec& model) {
+  if (FurtherTokenCount(model) == 0) return absl::OkStatus();
+  return FieldError(Reason::kSpecInvalid, "model.layer_runs",
+                    absl::StrCat("has in layer ", DecoderLayerCount(model) + 1,
+                                 " one for a further token, whose modules this export does not "
+                                 "name; plan the model without it (planctl import hf "
+                                 "--prediction-layers 0)"));
 }
 
 std::string StrategyFieldOf(const Plan& plan, int layer) {

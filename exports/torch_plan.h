@@ -20,7 +20,12 @@ namespace parplan {
 // counted from 0.
 std::vector<std::string> TorchModulesOf(const ModelSpec& model, int layer);
 
-// Checks for a model of an embedding, encoder or decoder layers and a head, and a plan of it that
+// Returns INVALID_ARGUMENT (SPEC_INVALID) for a model with layers that predict further tokens: they
+// are no `layers.N` of a decoder, and have no names here.
+absl::Status CheckHasNamedLayers(const ModelSpec& model);
+
+// Checks for a model of an embedding, encoder or decoder layers and a head, none of which predicts
+// further tokens, and a plan of it that
 // can run at all: stages of equal ranks in order with at least one layer, in runs as `StagePlan`
 // asks, virtual stages only of the interleaved schedule and beside a pipeline, no
 // `micro_batch_group_size`, degrees that multiply to the ranks of a stage and divide samples,

@@ -63,15 +63,22 @@ Json TensorParallelPlan(const ModelSpec& model) {
   }
   Json feed_forward = {{"input", "once"}, {"up", "colwise"}, {"down", "rowwise"}};
   if (gated) feed_forward["gate"] = "colwise";
-  return {{"embedding", {{"table", "rowwise"}}},
-          {"attention",
-           {{"input", "once"},
-            {"query", "colwise"},
-            {"key", "colwise"},
-            {"value", "colwise"},
-            {"output", "rowwise"}}},
-          {"feed_forward", feed_forward},
-          {"head", {{"input", "once"}, {"projection", "colwise"}}}};
+  Json plan = {{"embedding", {{"table", "rowwise"}}},
+               {"attention",
+                {{"input", "once"},
+                 {"query", "colwise"},
+                 {"key", "colwise"},
+                 {"value", "colwise"},
+                 {"output", "rowwise"}}},
+               {"feed_forward", feed_forward},
+               {"head", {{"input", "once"}, {"projection", "colwise"}}}};
+  if (HasExperts(model)) {
+    // Each expert, the shared one too, is split as a feed-forward part is.
+    Json experts = feed_forward;
+    experts["router"] = "whole";
+    plan["experts"] = experts;
+  }
+  return plan;
 }
 
 // Finds or appends `strategy`, and returns its index.

@@ -340,6 +340,7 @@ std::string TorchtitanReadme(const UniformPlan& plan, const ExportFacts& facts) 
 
 absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model,
                                  const RuntimeTraits& runtime) {
+  PARPLAN_RETURN_IF_ERROR(CheckHasNamedLayers(model));
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanRecomputation(plan, runtime));
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanSharding(plan));
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanDegrees(plan, model));

@@ -68,7 +68,9 @@ class ModelComparison {
       if (definition.expert_count == 0) {
         CompareCount("ffn-hidden-size", definition.feed_forward_size);
       }
-      CompareSwitch("swiglu", definition.feed_forward_kind == FeedForwardKind::kSwiglu);
+      // Both gate the feed-forward part.
+      CompareSwitch(arguments_.Has("quick-geglu") ? "quick-geglu" : "swiglu",
+                    definition.feed_forward_kind == FeedForwardKind::kSwiglu);
     }
     CompareSwitch("untie-embeddings-and-output-weights",
                   !model_.layer(model_.layer_count() - 1).tied_embedding);

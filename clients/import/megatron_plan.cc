@@ -367,6 +367,15 @@ absl::StatusOr<MegatronPlanImport> MegatronPlanOf(const ArgumentList& arguments,
   MegatronPlanImport import;
   PARPLAN_RETURN_IF_ERROR(DropAbsentModules(arguments, model, &facts.strategy, &import.notes));
   import.plan = PlanOf(facts, model);
+  if (arguments.Has("use-checkpoint-args")) {
+    import.notes.push_back(
+        "--use-checkpoint-args takes the sizes of the model from a checkpoint, which is not read; "
+        "those of the other arguments, and defaults, stand for them.");
+  }
+  if (arguments.Has("num-query-groups") && !arguments.Has("group-query-attention")) {
+    import.notes.push_back(
+        "--num-query-groups does nothing without --group-query-attention, as in the program.");
+  }
   if (!arguments.replaced().empty()) {
     import.notes.push_back(absl::StrCat(
         "Given several times, of which the last counts, as in the program: ", arguments.replaced(),

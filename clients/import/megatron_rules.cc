@@ -66,6 +66,7 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
     {"add-qkv-bias", ArgumentKind::kSwitch},
     {"qk-layernorm", ArgumentKind::kSwitch},
     {"tokenizer-type", ArgumentKind::kText},
+    {"use-checkpoint-args", ArgumentKind::kSwitch},
     // The plan.
     {"tensor-model-parallel-size", ArgumentKind::kCount},
     {"pipeline-model-parallel-size", ArgumentKind::kCount},
@@ -151,6 +152,8 @@ constexpr std::array kReadRules = std::to_array<ArgumentRule>({
      "is named --use-megatron-fsdp in core 0.14 and later"},
     {"use-torch-fsdp2", ArgumentKind::kRefused,
      "shards by PyTorch's FSDP2; Megatron-LM's own is --use-megatron-fsdp"},
+    {"use-mp-args-from-checkpoint-args", ArgumentKind::kRefused,
+     "takes the degrees from a checkpoint, which is not read; write them as arguments"},
     {"use-tp-pp-dp-mapping", ArgumentKind::kRefused,
      "orders ranks tp-pp-dp, and those of plans are ordered tp-cp-ep-dp-pp"},
     {"yaml-cfg", ArgumentKind::kRefused, "names another file with arguments; import that file"},
@@ -261,10 +264,10 @@ constexpr char kIgnoredNames[] =
     "tokenizer-model tokenizer-prompt-format tp-comm-bootstrap-backend tp-comm-overlap "
     "tp-comm-overlap-ag tp-comm-overlap-cfg tp-comm-overlap-rs tp-comm-overlap-rs-dgrad "
     "train-data-path train-iters train-mode train-samples train-sync-interval transformer-impl "
-    "trust-remote-code use-checkpoint-args use-checkpoint-lr-scheduler "
+    "trust-remote-code use-checkpoint-lr-scheduler "
     "use-checkpoint-opt-param-scheduler use-checkpoint-opt_param-scheduler "
     "use-cpu-initialization use-dist-ckpt use-flash-attn use-fused-weighted-squared-relu "
-    "use-mcore-models use-mp-args-from-checkpoint-args use-nccl-ub use-persistent-ckpt-worker "
+    "use-mcore-models use-nccl-ub use-persistent-ckpt-worker "
     "use-pytorch-profiler use-ring-exchange-p2p use-rope-scaling use-sharp "
     "use-te-activation-func use-tokenizer-model-from-checkpoint-args "
     "use-torch-optimizer-for-cpu-offload valid-data-path vocab-extra-ids vocab-file wandb-entity "

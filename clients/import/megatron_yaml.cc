@@ -108,6 +108,10 @@ constexpr std::array kBridgeFields = std::to_array<BridgeField>({
     {"ddp.data_parallel_sharding_strategy", "data-parallel-sharding-strategy"},
     {"ddp.overlap_grad_reduce", "overlap-grad-reduce", "true"},
     {"ddp.overlap_param_gather", "overlap-param-gather", "true"},
+    {"dist.use_megatron_fsdp", "use-megatron-fsdp", "true"},
+    {"dist.use_torch_fsdp2", "use-torch-fsdp2", "true"},
+    {"dist.use_tp_pp_dp_mapping", "use-tp-pp-dp-mapping", "true"},
+    {"optimizer.use_distributed_optimizer", "use-distributed-optimizer", "true"},
     {"optimizer.optimizer", "optimizer"},
     {"optimizer.optimizer_cpu_offload", "optimizer-cpu-offload", "true"},
     {"optimizer.use_precision_aware_optimizer", "use-precision-aware-optimizer", "true"},
@@ -296,6 +300,11 @@ absl::StatusOr<MegatronYaml> ReadBridge(const NamedText& file,
       yaml.arguments.insert(yaml.arguments.end(),
                             {"--num-distributed-optimizer-instances", scalar.value});
       continue;
+    }
+    if (scalar.path[0] == "peft" && !IsUnsetYaml(scalar.value)) {
+      return RefuseYaml(file, scalar,
+                        "trains adapters beside frozen weights, and all weights of the model that "
+                        "is read here train; leave the map out for full training");
     }
     if (scalar.path[0] != "model") {
       ignored.insert(scalar.path[0]);

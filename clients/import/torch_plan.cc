@@ -277,6 +277,11 @@ absl::Status CompareDocument(const json& given, const json& expected,
 
 }  // namespace
 
+absl::string_view RuntimeOfTorchPlan(const TorchPlanTraits& traits) {
+  if (traits.selective_recompute == SelectiveRecompute::kOperators) return "torchtitan";
+  return traits.reduction_bytes == 2 ? "fsdp" : "torch";
+}
+
 absl::StatusOr<TorchPlanImport> ImportTorchPlan(const NamedText& document,
                                                 const std::optional<NamedText>& passes,
                                                 const ModelSpec& model) {

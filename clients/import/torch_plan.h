@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "clients/import/named_text.h"
 #include "exports/torch_plan_json.h"
 #include "planner/model/model_spec.h"
@@ -34,6 +35,10 @@ struct TorchPlanImport {
 absl::StatusOr<TorchPlanImport> ImportTorchPlan(const NamedText& document,
                                                 const std::optional<NamedText>& passes,
                                                 const ModelSpec& model);
+
+// Returns the runtime that predicts what the file states: `torchtitan` where operators are
+// repeated, `fsdp` where gradients travel in 16 bits, else `torch`.
+absl::string_view RuntimeOfTorchPlan(const TorchPlanTraits& traits);
 
 }  // namespace parplan
 

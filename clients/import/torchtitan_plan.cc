@@ -27,6 +27,13 @@ constexpr char kTorchtitan[] = "torchtitan";
 // torchtitan's default of training.local_batch_size.
 constexpr int kDefaultLocalBatch = 8;
 
+// The sizes of releases behind 0.3.0, in tokens, and torchtitan's default of the first.
+constexpr char kMicroTokens[] = "training.num_tokens_per_microbatch_per_dp_rank";
+constexpr char kStepTokens[] = "training.num_tokens_per_train_step";
+constexpr char kContext[] = "training.max_context_length";
+constexpr char kPasses[] = "parallelism.num_pp_microbatches";
+constexpr int kDefaultMicroTokens = 16384;
+
 // The facts of the pipeline.
 struct TorchtitanPipeline {
   int degree = 1;
@@ -204,8 +211,59 @@ absl::Status DivideAsTorchtitan(TorchtitanSettings& settings, const ModelSpec& m
   return absl::OkStatus();
 }
 
-absl::Status ReadTorchtitanBatch(TorchtitanSettings& settings, const TorchtitanPipeline& pipeline,
-                                 UniformPlan* facts) {
+bool CountsTokens(const TorchtitanSettings& settings) {
+  return settings.Has(kMicroTokens) || settings.Has(kStepTokens) || settings.Has(kContext) ||
+         settings.Has(kPasses);
+}
+
+// Reads the batch of releases behind 0.3.0.
+absl::Status ReadTorchtitanTokens(TorchtitanSettings& settings, const ModelSpec& model,
+                                  const TorchtitanPipeline& pipeline, UniformPlan* facts) {
+  for (const char* const earlier :
+       {"training.batch_size", "training.local_batch_size", "training.global_batch_size",
+        "parallelism.pipeline_parallel_microbatch_size"}) {
+    if (!settings.Has(earlier)) continue;
+    return settings.Fault(earlier,
+                          "is of release 0.3.0 and before, beside sizes of later ones in tokens");
+  }
+  const int sequence = model.layer(1).sequence_length;
+  const int tokens = settings.Count(kMicroTokens, 1, kDefaultMicroTokens);
+  const int of_step = settings.Count(kStepTokens, -1, -1);
+  const int given = settings.Count(kPasses, 1, 1);
+  PARPLAN_RETURN_IF_ERROR(settings.status());
+  if (facts->strategy.context_parallel_degree > 1) {
+    return settings.Fault("parallelism.context_parallel_degree",
+                          "is above 1, and releases behind 0.3.0 say in the model's configuration "
+                          "how its ranks share tokens, which is not read");
+  }
+  if (tokens % sequence != 0) {
+    return settings.Fault(kMicroTokens,
+                          absl::StrCat("is ", tokens, ", which is no multiple of the ", sequence,
+                                       " tokens of a sample of the model"));
+  }
+  const int64_t passes = pipeline.degree > 1 ? given : 1;
+  // Two factors of at most 2^24 each, compared before the third.
+  int64_t samples = tokens / sequence * passes;
+  if (samples <= kMaxImportCount) samples *= facts->strategy.data_parallel_degree;
+  if (samples > kMaxImportCount || (of_step > 0 && of_step % (samples * sequence) != 0)) {
+    return settings.Fault(
+        kStepTokens, absl::StrCat("must be a multiple of the ", samples, " x ", sequence,
+                                  " tokens of an accumulation step, at most ", kMaxImportCount));
+  }
+  const int64_t steps = of_step > 0 ? of_step / (samples * sequence) : 1;
+  if (pipeline.degree > 1 && steps > 1) {
+    return settings.Fault(kStepTokens, absl::StrCat("empties the pipeline ", steps,
+                                                    " times in a step, which no plan says; raise "
+                                                    "num_pp_microbatches"));
+  }
+  facts->global_batch_size = samples * steps;
+  facts->micro_batch_count = passes * steps;
+  return absl::OkStatus();
+}
+
+absl::Status ReadTorchtitanBatch(TorchtitanSettings& settings, const ModelSpec& model,
+                                 const TorchtitanPipeline& pipeline, UniformPlan* facts) {
+  if (CountsTokens(settings)) return ReadTorchtitanTokens(settings, model, pipeline, facts);
   const int replicas = facts->strategy.data_parallel_degree;
   const int old_local = settings.Count("training.batch_size", 1, kDefaultLocalBatch);
   const int local = settings.Count("training.local_batch_size", 1, old_local);
@@ -325,6 +383,7 @@ absl::Status CompareTorchtitanModel(TorchtitanSettings& settings, const ModelSpe
   PARPLAN_RETURN_IF_ERROR(CompareSize(settings, "model.n_kv_heads", layer.key_value_head_count));
   PARPLAN_RETURN_IF_ERROR(
       CompareSize(settings, "model.vocab_size", model.layer(0).vocabulary_size));
+  PARPLAN_RETURN_IF_ERROR(CompareSize(settings, kContext, layer.sequence_length));
   return CompareSize(settings, "training.seq_len", layer.sequence_length);
 }
 
@@ -336,7 +395,13 @@ absl::Status CheckTorchtitanNumbers(TorchtitanSettings& settings, const ModelSpe
   const std::string products = settings.Text("training.mixed_precision_param", "");
   const std::string reduced = settings.Text("training.mixed_precision_reduce", "float32");
   const std::string converters = absl::StrJoin(settings.Texts("model.converters"), ", ");
+  const bool is_offloaded = settings.Flag("training.enable_cpu_offload", false);
   PARPLAN_RETURN_IF_ERROR(settings.status());
+  if (is_offloaded) {
+    return settings.Fault("training.enable_cpu_offload",
+                          "keeps parameters, gradients and optimizer states outside the devices, "
+                          "which plans do not describe");
+  }
   if (kept != "float32") {
     return settings.Fault(
         "training.dtype",
@@ -398,7 +463,7 @@ absl::StatusOr<TorchtitanPlanImport> ImportTorchtitanPlan(const NamedText& confi
                                        pipeline.degree, " pipeline ranks"));
   }
   facts.virtual_stage_count = stage_count / pipeline.degree;
-  PARPLAN_RETURN_IF_ERROR(ReadTorchtitanBatch(settings, pipeline, &facts));
+  PARPLAN_RETURN_IF_ERROR(ReadTorchtitanBatch(settings, model, pipeline, &facts));
   PARPLAN_RETURN_IF_ERROR(ReadTorchtitanRecomputation(settings, &facts, &import.notes));
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanTraffic(settings, facts));
   if (!passes.has_value() && is_interleaved && facts.micro_batch_count % pipeline.degree != 0) {
@@ -437,7 +502,7 @@ absl::StatusOr<TorchtitanModelImport> ImportTorchtitanModel(const NamedText& con
   run.attention_head_count = settings.Count("model.n_heads", 1, 0);
   run.key_value_head_count = settings.Count("model.n_kv_heads", 1, 0);
   run.feed_forward_size = settings.Count("model.hidden_dim", 1, 0);
-  run.sequence_length = settings.Count("training.seq_len", 1, 0);
+  run.sequence_length = settings.Count("training.seq_len", 1, settings.Count(kContext, 1, 0));
   facts.runs = {run};
   facts.model_id = ModelIdFrom(settings.Text("model.name", kTorchtitan));
   facts.vocabulary_size = settings.Count("model.vocab_size", 1, 0);

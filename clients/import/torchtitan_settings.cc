@@ -52,6 +52,7 @@ constexpr absl::string_view kParallelismNames[] = {
     "pipeline_parallel_schedule",
     "pipeline_parallel_schedule_csv",
     "pipeline_parallel_microbatch_size",
+    "num_pp_microbatches",
     "context_parallel_degree",
     "context_parallel_rotate_method",
     "expert_parallel_degree",
@@ -66,8 +67,18 @@ constexpr absl::string_view kParallelismNames[] = {
     "spmd_backend",
 };
 
-// Settings of training that a plan is made from. The others only describe the run or the model.
-constexpr absl::string_view kBatchNames[] = {"batch_size", "local_batch_size", "global_batch_size"};
+// Settings of training that a plan is made from; releases behind 0.3.0 count tokens.
+constexpr absl::string_view kBatchNames[] = {"batch_size", "local_batch_size", "global_batch_size",
+                                             "num_tokens_per_microbatch_per_dp_rank",
+                                             "num_tokens_per_train_step"};
+
+// The other settings of training: they are compared with the model, or describe the run.
+constexpr absl::string_view kTrainingNames[] = {
+    "compile",     "dataset",  "dataset_path",           "deterministic",
+    "dtype",       "gc_debug", "disable_cuda_graphs",    "enable_cpu_offload",
+    "gc_freq",     "max_norm", "max_context_length",     "mixed_precision_param",
+    "seed",        "seq_len",  "mixed_precision_reduce", "steps",
+    "warmup_steps"};
 
 // Sections and classes that are not of the plan.
 constexpr absl::string_view kOtherSections[] = {
@@ -114,6 +125,11 @@ bool IsRecomputationChoice(absl::string_view name) {
   return name == "activation_checkpoint" || name == "ACTIVATION_CHECKPOINT";
 }
 
+// Returns whether the name is that of a degree of parallelism, of any release.
+bool IsDegree(absl::string_view name) {
+  return absl::EndsWith(name, "_degree") && absl::StrContains(name, "_parallel_");
+}
+
 bool IsConfigClass(absl::string_view owner) {
   return absl::EndsWith(owner, "Config") || absl::EndsWith(owner, "Args");
 }
@@ -140,6 +156,7 @@ absl::StatusOr<TorchtitanSettings> TorchtitanSettings::Read(const NamedText& fil
   }
   std::set<std::string> unknown;
   for (const LiteralSetting& setting : settings) {
+    PARPLAN_RETURN_IF_ERROR(result.CheckDegree(setting));
     if (!is_toml) PARPLAN_RETURN_IF_ERROR(result.CheckOwner(setting));
     PARPLAN_RETURN_IF_ERROR(result.Take(setting, !function.empty()));
     if (!is_toml) result.NoteAlias(setting);
@@ -153,6 +170,14 @@ absl::StatusOr<TorchtitanSettings> TorchtitanSettings::Read(const NamedText& fil
     } else if (IsConfigClass(owner) && result.SectionOf(owner).empty() && !IsOtherClass(owner) &&
                !absl::EndsWith(owner, "AC.Config")) {
       unknown.emplace(owner);
+    }
+  }
+  for (const auto& [path, value] : result.values_) {
+    absl::string_view name = path;
+    const bool is_of_training = absl::ConsumePrefix(&name, "training.");
+    if (is_of_training && !IsIn(kBatchNames, name) && !IsIn(kTrainingNames, name) &&
+        !IsDegree(name)) {
+      unknown.insert(path);
     }
   }
   PARPLAN_RETURN_IF_ERROR(result.CheckIsWhole(absl::StrContains(file.text, kExportedLine)));
@@ -188,12 +213,24 @@ absl::Status TorchtitanSettings::CheckOwner(const LiteralSetting& setting) const
   if (owner.empty() || !SectionOf(owner).empty()) return absl::OkStatus();
   const bool is_other = IsIn(kOtherSections, SplitLast(owner).second) || IsOtherClass(owner) ||
                         absl::StrContains(owner, "Validat");
-  const bool is_batch = name == "local_batch_size" || name == "global_batch_size";
+  // Data loaders have a `batch_size` of their own.
+  const bool is_batch = name != "batch_size" && IsIn(kBatchNames, name);
   if (!IsIn(kParallelismNames, name) && (is_other || !is_batch)) return absl::OkStatus();
   return Fault(absl::StrCat("line ", setting.line),
                absl::StrCat("gives `", setting.path, "` a value, and what `", owner,
                             "` is does not stand in the file; write ",
                             is_batch ? "TrainingConfig" : "ParallelismConfig", "(", name, "=...)"));
+}
+
+absl::Status TorchtitanSettings::CheckDegree(const LiteralSetting& setting) const {
+  const auto [owner, name] = SplitLast(setting.path);
+  const bool is_elsewhere =
+      SectionOf(owner) == "training" || SplitLast(owner).second == "experimental";
+  if (!IsDegree(name) || !is_elsewhere) return absl::OkStatus();
+  if (setting.value == 1 || setting.value == -1) return absl::OkStatus();
+  return Fault(setting.path,
+               "stands where releases before [parallelism] had it, whose pipelines divided layers "
+               "and batches otherwise; write the section [parallelism] of a later release");
 }
 
 absl::Status TorchtitanSettings::Take(const LiteralSetting& setting, bool last_wins) {

@@ -66,7 +66,8 @@ class TorchtitanSettings {
   // releases before 0.3.0 have, mean every second layer unless `selective_ac_option` says
   // otherwise.
   int recomputed_interval() const { return recomputed_interval_; }
-  // Sections and classes that are neither read nor known, joined by commas; may be empty.
+  // Sections, classes and settings of training that are neither read nor known, joined by commas;
+  // may be empty.
   const std::string& unknown() const { return unknown_; }
 
   // Returns INVALID_ARGUMENT (SPEC_INVALID) with file, setting and rule, and does not remember it.
@@ -82,6 +83,9 @@ class TorchtitanSettings {
   void NoteAlias(const LiteralSetting& setting);
   // Refuses a setting of parallelism or of batches whose section is not known.
   absl::Status CheckOwner(const LiteralSetting& setting) const;
+  // Refuses degrees outside of [parallelism], where releases of 2024 had them, unless they are 1 or
+  // -1.
+  absl::Status CheckDegree(const LiteralSetting& setting) const;
   absl::Status Take(const LiteralSetting& setting, bool last_wins);
   // Takes a value that is assigned to a whole section, or to a name that is none.
   absl::Status TakeWhole(const LiteralSetting& setting, bool last_wins);

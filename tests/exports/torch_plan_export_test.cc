@@ -48,6 +48,18 @@ Plan MixedPlan(const ModelSpec& model) {
 
 ModelSpec SmallModel() { return DecoderModel({.dense_layer_count = 2, .tied_embedding = false}); }
 
+// A reader would else leave experts whole, whose parts the prediction counts.
+TEST(ExportFsdp2Plan, SaysHowExpertsAreSplit) {
+  const ModelSpec model =
+      DecoderModel({.dense_layer_count = 0, .expert_layer_count = 2, .tied_embedding = false});
+  ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                       ExportFsdp2Plan(MixedPlan(model), model, FsdpFacts()));
+  const nlohmann::json splits = nlohmann::json::parse(files[0].text)["tensor_parallel_plan"];
+  nlohmann::json expected = splits["feed_forward"];
+  expected["router"] = "whole";
+  EXPECT_EQ(splits["experts"], expected);
+}
+
 TEST(ExportFsdp2Plan, WritesTheWorkedExample) {
   const ModelSpec model = SmallModel();
   ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,

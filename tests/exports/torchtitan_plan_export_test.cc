@@ -224,6 +224,12 @@ TEST(ExportTorchtitanPlan, RefusesWithLayerAndReason) {
       {.dense_layer_count = 10, .tied_embedding = false, .precision = Precision::kFp16});
   refuse(
       fp16, [](UniformPlan&) {}, "is fp16");
+  // Its models hold them apart from their layers.
+  const ModelSpec further =
+      DecoderModel({.dense_layer_count = 9, .tied_embedding = false, .prediction_count = 1});
+  EXPECT_THAT(ExportTorchtitanPlan(PlanOf(InterleavedPlan(), further), further, TorchtitanFacts()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("model.layer_runs: has in layer 10 one for a further token")));
   Plan gpipe = PlanOf(InterleavedPlan(), model);
   gpipe.schedule = Schedule::kGpipe;
   EXPECT_THAT(ExportTorchtitanPlan(gpipe, model, TorchtitanFacts()),

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "clients/import/galvatron_plan.h"
 #include "clients/import/galvatron_profile.h"
 #include "clients/import/hugging_face.h"
+#include "clients/import/opaque_config.h"
 #include "exports/galvatron_plan_export.h"
 #include "proto/wire/model_wire.h"
 #include "proto/wire/profile_wire.h"
@@ -88,7 +90,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       ReadProfile(files);
       break;
     case 6: {
-      const auto import = parplan::ImportHuggingFace(file, ModelFlags());
+      // Sizes of opaque layers stand behind a form feed, which JSON has nowhere.
+      const size_t end = file.text.find('\f');
+      parplan::GivenOpaqueLayers opaque;
+      if (end != std::string::npos) {
+        auto read = parplan::ReadOpaqueLayers({"sizes.json", file.text.substr(end + 1)});
+        if (!read.ok()) return 0;
+        opaque = *std::move(read);
+      }
+      const auto import =
+          parplan::ImportHuggingFace({file.name, file.text.substr(0, end)}, ModelFlags(), opaque);
       if (import.ok()) Require(parplan::ModelFromProto(import->model).ok());
       break;
     }

@@ -55,13 +55,13 @@ void AddPlanFlags(Command command, ImportedPlanFlags& flags, const char* file) {
       .Check(shell::OneOf({"full", "none"}));
 }
 
-// Writes the plan for the runtime of `target`.
+// Writes the plan for the runtime.
 absl::Status WritePlan(const Session& session, const ImportedPlanFlags& flags, const Plan& plan,
-                       const ModelSpec& model, Target target,
+                       const ModelSpec& model, absl::string_view runtime_id,
                        const std::vector<std::string>& notes) {
   Written written;
   PARPLAN_RETURN_IF_ERROR(
-      written.Add("plan", flags.plan_path, GivenPayload(plan, model, LimitsOf(target).runtime_id)));
+      written.Add("plan", flags.plan_path, GivenPayload(plan, model, runtime_id)));
   return ReportWritten(session, written, notes);
 }
 
@@ -80,7 +80,8 @@ absl::Status RunDeepSpeed(const Session& session, const ImportedPlanFlags& flags
                                      .recompute = flags.recomputes()};
   PARPLAN_ASSIGN_OR_RETURN(const DeepSpeedPlanImport made,
                            ImportDeepSpeedPlan(file, model, options));
-  return WritePlan(session, flags, made.plan, model, Target::kDeepSpeed, made.notes);
+  return WritePlan(session, flags, made.plan, model, LimitsOf(Target::kDeepSpeed).runtime_id,
+                   made.notes);
 }
 
 absl::Status RunAccelerate(const Session& session, const ImportedPlanFlags& flags) {
@@ -95,8 +96,8 @@ absl::Status RunAccelerate(const Session& session, const ImportedPlanFlags& flag
   }
   PARPLAN_ASSIGN_OR_RETURN(const AcceleratePlanImport made,
                            ImportAcceleratePlan(file, model, options));
-  return WritePlan(session, flags, made.plan, model,
-                   made.is_of_deepspeed ? Target::kDeepSpeed : Target::kAccelerate, made.notes);
+  const Target target = made.is_of_deepspeed ? Target::kDeepSpeed : Target::kAccelerate;
+  return WritePlan(session, flags, made.plan, model, LimitsOf(target).runtime_id, made.notes);
 }
 
 absl::Status RunTorch(const Session& session, const ImportedPlanFlags& flags) {
@@ -107,7 +108,8 @@ absl::Status RunTorch(const Session& session, const ImportedPlanFlags& flags) {
   }
   PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelOf(flags));
   PARPLAN_ASSIGN_OR_RETURN(const TorchPlanImport made, ImportTorchPlan(file, passes, model));
-  return WritePlan(session, flags, made.plan, model, Target::kFsdp2, /*notes=*/{});
+  return WritePlan(session, flags, made.plan, model, RuntimeOfTorchPlan(made.traits),
+                   /*notes=*/{});
 }
 
 void AddTorchImport(Command import, const Session& session, Action& action) {

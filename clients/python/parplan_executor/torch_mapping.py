@@ -7,7 +7,8 @@
 
 torch is imported when a function needs it, and owns all groups. Tensor parallelism is the model's
 task: `rank.layer_groups(index).tensor` is the group that its column- and row-parallel matrices
-need. Error is raised for what torch cannot do as the plan says.
+need. Where layers have other numbers of replicas than the layer before, so is `gradient_scale`.
+Error is raised for what torch cannot do as the plan says.
 """
 
 from .library import Error, Recompute, Sharding
@@ -33,10 +34,24 @@ def _is_on(layer, rank):
     return layer.first_rank <= rank < layer.first_rank + layer.rank_count
 
 
-def wrap_layer(module, plan, rank, index, process_groups):
+def gradient_scale(plan, index):
+    """Returns the factor by which the gradient of the input of layer `index` is multiplied on its
+    way back to the layer before.
+
+    DDP and FSDP average over the ranks of their own layer. Without this factor layers with fewer
+    replicas get a multiple of their gradient, which Adam hides, and clipping and SGD do not."""
+    if index == 0:
+        return 1.0
+    before, layer = plan.layer(index - 1), plan.layer(index)
+    return ((before.data_parallel_degree * before.context_parallel_degree) /
+            (layer.data_parallel_degree * layer.context_parallel_degree))
+
+
+def wrap_layer(module, plan, rank, index, process_groups, device_id=None):
     """Wraps the module of layer `index` for the recomputation and data parallelism of the plan.
 
-    ZeRO-1 shards the optimizer, which is not part of a module: see `needs_sharded_optimizer`."""
+    ZeRO-1 shards the optimizer, which is not part of a module: see `needs_sharded_optimizer`. FSDP
+    needs `device_id` where it finds no accelerator (`torch.device("cpu")`)."""
     layer = plan.layer(index)
     if layer.recompute == Recompute.SELECTIVE:
         raise Error(0, "SPEC_INVALID",
@@ -55,8 +70,9 @@ def wrap_layer(module, plan, rank, index, process_groups):
     from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
     strategy = (ShardingStrategy.FULL_SHARD if layer.sharding == Sharding.PARAMETERS else
                 ShardingStrategy.SHARD_GRAD_OP)
+    options = {} if device_id is None else {"device_id": device_id}
     return FullyShardedDataParallel(module, process_group=group, sharding_strategy=strategy,
-                                    use_orig_params=True)
+                                    use_orig_params=True, **options)
 
 
 def needs_sharded_optimizer(plan, index):

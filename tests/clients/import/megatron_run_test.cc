@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "clients/import/argument_list.h"
 #include "clients/import/hugging_face.h"
 #include "clients/import/megatron_model.h"
@@ -361,6 +362,11 @@ TEST(ImportMegatronRun, ComparesWithAModelThatIsGiven) {
   ASSERT_OK_AND_ASSIGN(const MegatronRunImport run, ReadRun(kLlama));
   EXPECT_OK(
       ImportMegatronRun({"run.args", kLlama}, {.device_count = 8, .model = run.model}).status());
+  // The other gate.
+  const std::string geglu = absl::StrReplaceAll(kLlama, {{"--swiglu", "--quick-geglu"}});
+  ASSERT_OK_AND_ASSIGN(const MegatronRunImport gated, ReadRun(geglu));
+  EXPECT_OK(
+      ImportMegatronRun({"run.args", geglu}, {.device_count = 8, .model = gated.model}).status());
   const std::string other = absl::StrCat("--num-layers 31 ", std::string(kLlama).substr(16));
   EXPECT_THAT(
       ImportMegatronRun({"run.args", other}, {.device_count = 8, .model = run.model}).status(),
@@ -402,6 +408,24 @@ TEST(ImportMegatronRun, RefusesTensorDegreesThatPartGroupsOfQueries) {
                                              HasSubstr("no release takes"))));
   EXPECT_THAT(read(12, 12, 8), StatusIs(absl::StatusCode::kInvalidArgument,
                                         HasSubstr("the 12 heads of --num-attention-heads")));
+}
+
+// What these change is not in the file, or not where it seems to be.
+TEST(ImportMegatronRun, SaysWhatArgumentsDoNot) {
+  const std::string llama = kLlama;
+  ASSERT_OK_AND_ASSIGN(const MegatronRunImport plain, ReadRun(llama));
+  EXPECT_THAT(plain.notes, Not(Contains(HasSubstr("--use-checkpoint-args"))));
+  ASSERT_OK_AND_ASSIGN(const MegatronRunImport loaded, ReadRun(llama + "--use-checkpoint-args"));
+  EXPECT_EQ(loaded.plan, plain.plan);
+  EXPECT_THAT(loaded.notes, Contains(HasSubstr("--use-checkpoint-args takes the sizes")));
+  EXPECT_THAT(ReadRun(llama + "--use-mp-args-from-checkpoint-args").status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("--use-mp-args-from-checkpoint-args: takes the degrees from")));
+  ASSERT_OK_AND_ASSIGN(const MegatronRunImport whole,
+                       ReadRun(absl::StrReplaceAll(llama, {{"--group-query-attention ", ""}})));
+  // As many as heads of queries.
+  EXPECT_EQ(whole.model.layer_definitions(1).key_value_head_count(), 0);
+  EXPECT_THAT(whole.notes, Contains(HasSubstr("--num-query-groups does nothing without")));
 }
 
 TEST(ImportMegatronRun, RefusesBadInput) {

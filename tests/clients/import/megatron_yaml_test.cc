@@ -13,6 +13,7 @@ namespace parplan {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // Returns the arguments of a file; the error's text goes to the test.
@@ -72,6 +73,15 @@ TEST(ReadMegatronYaml, TakesListsOfABridgeApart) {
   EXPECT_THAT(words_of("cuda_graph_impl: local\n  cuda_graph_scope: []\n  "
                        "external_cuda_graph: false\n  moe_pad_expert_input_to_capacity: true"),
               ElementsAre("--cuda-graph-impl", "local", "--moe-pad-expert-input-to-capacity"));
+  // What other maps say of parallelism.
+  EXPECT_THAT(words_of("bf16: true\ndist:\n  use_megatron_fsdp: true\n  local_rank: 0\n"
+                       "optimizer:\n  use_distributed_optimizer: true\npeft: null"),
+              ElementsAre("--bf16", "--use-megatron-fsdp", "--use-distributed-optimizer"));
+  EXPECT_THAT(words_of("bf16: true\ndist:\n  use_tp_pp_dp_mapping: true"),
+              ElementsAre("--bf16", "--use-tp-pp-dp-mapping"));
+  EXPECT_THAT(
+      ReadMegatronYaml({"a.yaml", "model:\n  bf16: true\npeft:\n  dim: 32\n"}).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a.yaml: peft.dim: trains adapters")));
   // Scopes may be objects of an enumeration.
   EXPECT_THAT(words_of("cuda_graph_scope:\n    - _target_: a.Scope\n      _args_: [1]"), IsEmpty());
 }

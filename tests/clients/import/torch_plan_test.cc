@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "exports/torch_plan_export.h"
+#include "planner/model/runtime_traits.h"
 #include "tests/clients/import/decoder_models.h"
 #include "tests/clients/import/layerwise_plans.h"
 #include "tests/support/status_matchers.h"
@@ -56,6 +57,27 @@ class ImportTorchPlanTest : public ::testing::Test {
 };
 
 TEST_F(ImportTorchPlanTest, ReadsTheExample) { EXPECT_OK(Read(document_)); }
+
+// The file says in which numbers gradients travel and what is repeated, which runtimes differ in.
+TEST_F(ImportTorchPlanTest, NamesTheRuntimeThatTheFileIsOf) {
+  const auto runtime_of = [this](const json& document) {
+    const auto import =
+        ImportTorchPlan({"f.json", document.dump()}, NamedText{"s.csv", passes_}, model_);
+    EXPECT_OK(import.status());
+    return import.ok() ? std::string(RuntimeOfTorchPlan(import->traits)) : "";
+  };
+  // The example was exported for it.
+  EXPECT_EQ(runtime_of(document_), "fsdp");
+  json document = document_;
+  document["numbers"]["gradient_messages"] = "float32";
+  EXPECT_EQ(runtime_of(document), "torch");
+  TorchPlanTraits traits;
+  traits.selective_recompute = SelectiveRecompute::kOperators;
+  EXPECT_EQ(RuntimeOfTorchPlan(traits), "torchtitan");
+  for (const char* const runtime : {"fsdp", "torch", "torchtitan"}) {
+    EXPECT_NE(FindRuntime(runtime), nullptr) << runtime;
+  }
+}
 
 TEST_F(ImportTorchPlanTest, RefusesEveryTruncation) {
   const std::string text = document_.dump();

@@ -99,6 +99,79 @@ TEST(ImportTorchtitanPlan, ReadsThePythonOfPeople) {
   EXPECT_THAT(import.notes, ElementsAre("Not known, and ignored: Surprise.Config."));
 }
 
+// Releases behind 0.3.0 have the sizes of a step in tokens.
+TEST(ImportTorchtitanPlan, ReadsSizesInTokens) {
+  const auto read = [](const std::string& training, const std::string& parallelism) {
+    return ReadTorchtitan(
+        "run.py", absl::StrCat("def run():\n    return Trainer.Config(training=TrainingConfig(",
+                               training, "), parallelism=ParallelismConfig(", parallelism,
+                               "), activation_checkpoint=FullAC.Config())\n"));
+  };
+  const std::string micro = "num_tokens_per_microbatch_per_dp_rank=4096, max_context_length=1024";
+  ASSERT_OK_AND_ASSIGN(
+      const TorchtitanPlanImport import,
+      read(micro + ", num_tokens_per_train_step=65536", "tensor_parallel_degree=2"));
+  // Four samples a rank on four replicas, and four accumulation steps.
+  EXPECT_EQ(import.plan, PlanOf(ExpectedPlan(), TorchtitanModel()));
+  EXPECT_THAT(import.notes, IsEmpty());
+  // 16384 tokens by default.
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport silent, read("max_context_length=1024", ""));
+  EXPECT_EQ(silent.plan.global_batch_size, 8 * 16);
+  EXPECT_EQ(silent.plan.micro_batch_count, 1);
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport stages,
+                       read(micro, "pipeline_parallel_degree=2, num_pp_microbatches=6"));
+  EXPECT_EQ(stages.plan.micro_batch_count, 6);
+  EXPECT_EQ(stages.plan.global_batch_size, 4 * 6 * 4);
+  const auto refuse = [&](const std::string& training, const std::string& parallelism,
+                          const std::string& part) {
+    EXPECT_THAT(read(training, parallelism),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)))
+        << training;
+  };
+  refuse(micro + ", local_batch_size=4", "", "training.local_batch_size: is of release 0.3.0");
+  refuse("num_tokens_per_microbatch_per_dp_rank=1000", "", "is no multiple of the 1024 tokens");
+  refuse("num_tokens_per_microbatch_per_dp_rank=4 * n", "", "no literal value");
+  refuse(micro + ", num_tokens_per_train_step=4096", "", "must be a multiple of the 32 x 1024");
+  refuse(micro + ", num_tokens_per_train_step=65536", "pipeline_parallel_degree=2",
+         "empties the pipeline 4 times");
+  refuse("max_context_length=2048", "", "training.max_context_length: is 2048, and the model's is");
+  refuse(micro, "context_parallel_degree=2", "context_parallel_degree: is above 1");
+}
+
+// Releases of 2024 had degrees in other sections, which would else count as 1.
+TEST(ImportTorchtitanPlan, RefusesDegreesOutsideOfTheirSection) {
+  const auto read = [](const std::string& lines) {
+    return ReadTorchtitan("run.toml", absl::StrCat("[activation_checkpoint]\nmode = \"full\"\n"
+                                                   "[training]\nseq_len = 1024\n",
+                                                   lines));
+  };
+  EXPECT_OK(
+      read("batch_size = 1\nwarmup_steps = 2\ndata_parallel_shard_degree = -1\n"
+           "tensor_parallel_degree = 1\n[experimental]\npipeline_parallel_degree = 1\n"));
+  for (const char* const lines : {"tensor_parallel_degree = 2\n", "data_parallel_degree = 8\n",
+                                  "[experimental]\npipeline_parallel_degree = 2\n",
+                                  "[experimental]\ncontext_parallel_degree = \"2\"\n"}) {
+    EXPECT_THAT(read(lines), StatusIs(absl::StatusCode::kInvalidArgument,
+                                      HasSubstr("stands where releases before [parallelism]")))
+        << lines;
+  }
+}
+
+TEST(ImportTorchtitanPlan, RefusesOffloadingAndNamesUnknownSettingsOfTraining) {
+  const auto read = [](const std::string& line) {
+    return ReadTorchtitan("run.toml", absl::StrCat("[activation_checkpoint]\nmode = \"full\"\n"
+                                                   "[training]\nseq_len = 1024\n",
+                                                   line, "\n"));
+  };
+  EXPECT_THAT(read("enable_cpu_offload = true"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("training.enable_cpu_offload: keeps parameters")));
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport import, read("enable_fp8_linear = true"));
+  EXPECT_THAT(import.notes, ElementsAre("Not known, and ignored: training.enable_fp8_linear."));
+  ASSERT_OK_AND_ASSIGN(const TorchtitanPlanImport plain, read("enable_cpu_offload = false"));
+  EXPECT_THAT(plain.notes, IsEmpty());
+}
+
 // Float8 and 16-bit reductions of files of people, whose predictions differ.
 TEST(ImportTorchtitanPlan, SaysOrRefusesOtherTypesOfNumbers) {
   const auto read = [](const std::string& training, const std::string& model) {

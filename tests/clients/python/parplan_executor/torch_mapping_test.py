@@ -143,6 +143,20 @@ class TorchTest(unittest.TestCase):
                              ("ddp", "m", {"process_group": ("group", (2, 3))}))
             self.assertFalse(torch_mapping.needs_sharded_optimizer(plan, 1))
 
+    def test_gradients_of_other_numbers_of_replicas_have_a_scale(self):
+        plan = load()
+        replicas = [plan.layer(index).data_parallel_degree for index in range(plan.layer_count)]
+        self.assertEqual(replicas, [1, 2, 1, 2])
+        self.assertEqual([torch_mapping.gradient_scale(plan, index) for index in range(4)],
+                         [1.0, 0.5, 2.0, 0.5])
+
+    def test_fsdp_gets_the_device(self):
+        plan = load()
+        with FakeTorch(4):
+            groups = torch_mapping.make_groups(plan)
+            _, _, options = torch_mapping.wrap_layer("m", plan, plan.rank(0), 1, groups, "cpu")
+        self.assertEqual(options["device_id"], "cpu")
+
     def test_recomputation_is_inside(self):
         plan = load("recomputed.json")
         with FakeTorch(4):
