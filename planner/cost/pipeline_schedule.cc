@@ -132,7 +132,7 @@ void ScheduleEvaluator::RunOneForwardOneBackward(int64_t micro_batch_count) {
 // weight pass of device r follows backward pass r, in tick 2 P - 1 + r.
 void ScheduleEvaluator::RunZeroBubble(int64_t micro_batch_count) {
   const int64_t stages = device_count_;
-  free_.resize(2 * device_count_, 0.0);
+  free_.resize(size_t{2} * device_count_, 0.0);
   double* const free = free_.data();
   double* const sent = free + stages;
   const auto run = [=, this](int64_t tick) {
