@@ -31,7 +31,7 @@ class ExecutionClient {
  public:
   // `channel` comes from `MakeChannel` (channel.h); several clients may use the same channel.
   explicit ExecutionClient(std::shared_ptr<grpc::Channel> channel);
-  // For tests, which replace the stub.
+  // Tests call this with a stub of their own.
   explicit ExecutionClient(std::unique_ptr<v1::ExecutionService::StubInterface> stub);
 
   // Fills in a new `request_id` if the request has none, so that all attempts of this call open the

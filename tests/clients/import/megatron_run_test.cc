@@ -410,7 +410,7 @@ TEST(ImportMegatronRun, RefusesTensorDegreesThatPartGroupsOfQueries) {
                                         HasSubstr("the 12 heads of --num-attention-heads")));
 }
 
-// What these change is not in the file, or not where it seems to be.
+// The first two take values from a checkpoint, and the third has no effect by itself.
 TEST(ImportMegatronRun, SaysWhatArgumentsDoNot) {
   const std::string llama = kLlama;
   ASSERT_OK_AND_ASSIGN(const MegatronRunImport plain, ReadRun(llama));
@@ -423,7 +423,7 @@ TEST(ImportMegatronRun, SaysWhatArgumentsDoNot) {
                        HasSubstr("--use-mp-args-from-checkpoint-args: takes the degrees from")));
   ASSERT_OK_AND_ASSIGN(const MegatronRunImport whole,
                        ReadRun(absl::StrReplaceAll(llama, {{"--group-query-attention ", ""}})));
-  // As many as heads of queries.
+  // 0 means as many heads of keys and values as of queries.
   EXPECT_EQ(whole.model.layer_definitions(1).key_value_head_count(), 0);
   EXPECT_THAT(whole.notes, Contains(HasSubstr("--num-query-groups does nothing without")));
 }

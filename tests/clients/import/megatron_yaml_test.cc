@@ -73,7 +73,7 @@ TEST(ReadMegatronYaml, TakesListsOfABridgeApart) {
   EXPECT_THAT(words_of("cuda_graph_impl: local\n  cuda_graph_scope: []\n  "
                        "external_cuda_graph: false\n  moe_pad_expert_input_to_capacity: true"),
               ElementsAre("--cuda-graph-impl", "local", "--moe-pad-expert-input-to-capacity"));
-  // What other maps say of parallelism.
+  // Other maps than the model say something of parallelism too.
   EXPECT_THAT(words_of("bf16: true\ndist:\n  use_megatron_fsdp: true\n  local_rank: 0\n"
                        "optimizer:\n  use_distributed_optimizer: true\npeft: null"),
               ElementsAre("--bf16", "--use-megatron-fsdp", "--use-distributed-optimizer"));

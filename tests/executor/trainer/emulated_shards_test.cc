@@ -1,5 +1,6 @@
-// Where gradients of bf16 lie in their arrays, by one rank of two on the emulated device: ranks in
-// fp32 have one type for parameters and gradients, and would not see one taken for the other.
+// Tests where gradients of bf16 lie in their arrays, on one rank of two of the emulated device:
+// ranks in fp32 have one type for parameters and gradients, and would not see one taken for the
+// other.
 
 #include <gtest/gtest.h>
 

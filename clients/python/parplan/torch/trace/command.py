@@ -147,7 +147,7 @@ def _measure(options: argparse.Namespace) -> Any:
     plan = _plan(options)
     source = Source(options.model, options.loss, options.inputs, tuple(options.layers))
     dtype = dtype_of(plan)
-    # As profiles measure layers: parameters of 32 bits, of which each pass makes copies of 16.
+    # Profiles measure layers so: parameters have 32 bits, and each pass makes copies of 16.
     precision = "bf16" if dtype == torch.bfloat16 else None
     torch.manual_seed(1)
     # A table that two layers share must have values.
@@ -159,7 +159,7 @@ def _measure(options: argparse.Namespace) -> Any:
     device = "cpu" if torch.distributed.get_backend() == "gloo" else None
     optimizer: Any = OPTIMIZERS[name]
     if device is None and torch.cuda.is_available():
-        # As profiles measure it there (measure/optimizers.py).
+        # Profiles measure the fused one there (measure/optimizers.py).
         optimizer = functools.partial(optimizer, fused=True)
     started = apply(plan, model, source.loss_function(), optimizer=optimizer, seed=1,
                     tensor_plan=read_tensor_plan(options.tensor_plan), device=device,
