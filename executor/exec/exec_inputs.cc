@@ -16,8 +16,10 @@
 namespace parplan {
 namespace {
 
-// Id of this runtime in planner/model/runtime_traits.h.
+// Ids of this runtime in planner/model/runtime_traits.h: that of plans which name none, and as it
+// runs on GPUs.
 constexpr char kRuntimeId[] = "parplan";
+constexpr char kOnGpusId[] = "parplan-exec";
 
 // Reads, verifies and checks plan files.
 class PlanReader {
@@ -46,7 +48,8 @@ class PlanReader {
  private:
   // A prediction for another program does not hold for this one.
   absl::Status CheckRuntime(const std::string& runtime_id) const {
-    if (takes_any_runtime_ || runtime_id.empty() || runtime_id == kRuntimeId) {
+    if (takes_any_runtime_ || runtime_id.empty() || runtime_id == kRuntimeId ||
+        runtime_id == kOnGpusId) {
       return absl::OkStatus();
     }
     return MakeError(absl::StatusCode::kFailedPrecondition, Reason::kSpecInvalid,

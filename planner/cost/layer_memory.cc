@@ -270,9 +270,10 @@ LayerMemory MemoryOfLayer(const LayerFootprint& footprint, Precision precision, 
   Bytes gradient;
   if (AtLeast(strategy.sharding_level, ShardingLevel::kGradients)) {
     // The whole gradient of the layer before it is scattered: as the backward pass writes it, or,
-    // in line, as products add to it.
-    gradient =
-        Bytes::Of((traits.scatters_gradients_in_line ? gradient_element : element) * used_count);
+    // in line, as products add to it; that of the layer before beside it if it is on its way.
+    const bool is_sum = traits.scatters_gradients_in_line || traits.scatters_beside_next_layer;
+    gradient = Bytes::Of((is_sum ? gradient_element : element) * used_count) *
+               (traits.scatters_beside_next_layer ? 2 : 1);
   }
   // The gradient follows recomputation, which may need more.
   const Bytes recomputing =

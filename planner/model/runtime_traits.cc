@@ -294,13 +294,26 @@ RuntimeTraits TorchCompile() {
   return traits;
 }
 
+// `parplan-exec` on GPUs: its own arrays, gathers and scatters beside the passes
+// (`TrainerSetting::communicates_ahead`), and cuDNN's attention.
+RuntimeTraits ParplanExec() {
+  RuntimeTraits traits = ExecutorTraits();
+  traits.runtime_id = "parplan-exec";
+  traits.flash_kernel = FlashKernel::kNative;
+  traits.scatters_gradients_in_line = false;
+  traits.scatters_beside_next_layer = true;
+  traits.overlap_parameter_gather = true;
+  return traits;
+}
+
 }  // namespace
 
 absl::Span<const RuntimeTraits> KnownRuntimes() {
   static const auto* const runtimes = new std::vector<RuntimeTraits>{
       RuntimeTraits(), Megatron2021(), Megatron2022(),  MegatronDeepSpeed(), MegatronCore(),
       Fsdp(),          DeepSpeed(),    Torch(),         TorchCompile(),      MegatronBridge(),
-      Nanotron(),      Torchtitan(),   NemoAutomodel(), LlmFoundry(),        MegatronCoreFp8()};
+      Nanotron(),      Torchtitan(),   NemoAutomodel(), LlmFoundry(),        ParplanExec(),
+      MegatronCoreFp8()};
   return *runtimes;
 }
 
@@ -332,6 +345,10 @@ RuntimeTraits TraitsOn(const RuntimeTraits& traits, absl::string_view device_kin
   if (!absl::StartsWith(device_kind, "CPU ")) return traits;
   if (traits == RuntimeTraits()) return ExecutorTraits();
   RuntimeTraits on_processors = traits;
+  if (traits == ParplanExec()) {
+    on_processors = ExecutorTraits();
+    on_processors.runtime_id = traits.runtime_id;
+  }
   on_processors.free_block_share = 0.0;
   return on_processors;
 }

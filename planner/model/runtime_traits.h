@@ -129,6 +129,10 @@ struct RuntimeTraits {
   // Overrides `overlap_gradient_sync` for sharded gradients: they are exchanged at the end of each
   // layer's backward pass, without overlap.
   bool scatters_gradients_in_line = false;
+  // Sharded gradients, as products add to them, are exchanged while the backward pass of the next
+  // layer runs, so those of two layers are whole at once. Only without
+  // `scatters_gradients_in_line`.
+  bool scatters_beside_next_layer = false;
   // If groups of ranks share gradients (`Strategy::sharding_degree`), each micro-batch sums its own
   // between the groups. Otherwise the last one of a step sums those of all of them (MiCS, "2-hop
   // gradient synchronization").
@@ -301,7 +305,7 @@ struct RuntimeTraits {
 
 // Returns the known runtimes, `parplan` first: `megatron-2021`, `megatron-2022`,
 // `megatron-deepspeed`, `megatron-core`, `fsdp`, `deepspeed`, `torch`, `torch-compile`,
-// `megatron-bridge`, `nanotron`, `torchtitan`, `nemo-automodel`, `llm-foundry`,
+// `megatron-bridge`, `nanotron`, `torchtitan`, `nemo-automodel`, `llm-foundry`, `parplan-exec`,
 // `megatron-core-fp8`. The table is static.
 absl::Span<const RuntimeTraits> KnownRuntimes();
 
@@ -310,13 +314,14 @@ const RuntimeTraits* FindRuntime(absl::string_view runtime_id);
 
 // Returns the traits of the executor as it runs today on processors, whose memory is known array by
 // array (executor/trainer). The defaults above are meant for GPUs, and published runs are compared
-// with them.
+// with them; the executor as it runs on GPUs is `parplan-exec`.
 RuntimeTraits ExecutorTraits();
 
 // Returns the traits of a runtime on devices of kind `device_kind`. On processors (kinds that begin
-// with `CPU `) they are `ExecutorTraits()` for the runtime `parplan` with unchanged traits, and
-// others have no allocator of GPUs (`free_block_share`). Else they are `traits` itself.
-// `PlanningProblem` applies it to the runtime of its rules.
+// with `CPU `) they are `ExecutorTraits()` for the runtimes `parplan` and `parplan-exec` with
+// unchanged traits, under their own name, and others have no allocator of GPUs
+// (`free_block_share`). Else they are `traits` itself. `PlanningProblem` applies it to the runtime
+// of its rules.
 RuntimeTraits TraitsOn(const RuntimeTraits& traits, absl::string_view device_kind);
 
 }  // namespace parplan

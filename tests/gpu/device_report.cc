@@ -357,7 +357,7 @@ absl::Status ComparePlans(const ModelSpec& model, const DeviceFacts& facts,
                           const v1::Profile& profile, ElementType type, RankContext& job,
                           Device& device) {
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem,
-                           MakeProblem(model, facts, profile, ExecutorTraits()));
+                           MakeProblem(model, facts, profile, *FindRuntime("parplan-exec")));
   PARPLAN_ASSIGN_OR_RETURN(const CostModel costs, CostModel::Create(problem));
   // What `planctl plan --runtime parplan` predicts for this kind of device, to be seen beside it
   // (docs/adr/0031-what-the-review-of-cuda-left.md).

@@ -261,6 +261,11 @@ TEST_F(ParplanExec, RefusesAPlanThatWasPredictedForAnotherRuntime) {
   ExpectRefused(plan, {}, "runtime_id");
   ExecProcess process(With(world_.LaunchArguments(plan), {"--steps", "1", "--any-runtime"}));
   EXPECT_EQ(process.Wait(), 0) << process.output();
+  const std::string own =
+      world_.WritePlan("own", world_.DataParallel(),
+                       [](v1::PlanPayload& payload) { payload.set_runtime_id("parplan-exec"); });
+  ExecProcess another(With(world_.LaunchArguments(own), {"--steps", "1"}));
+  EXPECT_EQ(another.Wait(), 0) << another.output();
 }
 
 TEST_F(ParplanExec, ALossThatIsNoNumberEndsTheJobAsFailed) {

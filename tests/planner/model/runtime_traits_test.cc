@@ -17,6 +17,12 @@ TEST(TraitsOn, ProcessorsHaveNoAllocatorOfGpus) {
 TEST(TraitsOn, TheExecutorKnowsItsArraysOnProcessors) {
   EXPECT_EQ(TraitsOn(RuntimeTraits(), "CPU AMD EPYC"), ExecutorTraits());
   EXPECT_EQ(TraitsOn(RuntimeTraits(), "NVIDIA H100 80GB HBM3"), RuntimeTraits());
+  const RuntimeTraits& exec = *FindRuntime("parplan-exec");
+  EXPECT_EQ(exec.gradient_bytes, 4);
+  EXPECT_EQ(TraitsOn(exec, "NVIDIA H100 80GB HBM3"), exec);
+  RuntimeTraits on_processors = ExecutorTraits();
+  on_processors.runtime_id = "parplan-exec";
+  EXPECT_EQ(TraitsOn(exec, "CPU AMD EPYC"), on_processors);
   RuntimeTraits changed;
   changed.eager = false;
   EXPECT_EQ(TraitsOn(changed, "CPU AMD EPYC"), changed);

@@ -87,6 +87,7 @@ TEST(RuntimeSelection, ModulesOfPyTorchAreMeasuredAsTorch) {
   EXPECT_EQ(MeasuredRuntime("deepspeed"), "torch");
   EXPECT_EQ(MeasuredRuntime("megatron-core"), "megatron-core");
   EXPECT_EQ(MeasuredRuntime("parplan"), "parplan");
+  EXPECT_EQ(MeasuredRuntime("parplan-exec"), "parplan");
 }
 
 TEST(RuntimeSelection, AProfileWithoutARuntimeAnswersForAll) {
