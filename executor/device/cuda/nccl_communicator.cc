@@ -328,8 +328,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int color,
     PARPLAN_RETURN_IF_ERROR(failure_);
     whole = communicator_;
   }
+  // Without `splitShare`: operations of communicators that share resources wait for each other.
   const auto making = std::make_shared<NcclMaking>(made->group_.label);
-  making->config.splitShare = 1;
   made->making_ = making;
   PARPLAN_ASSIGN_OR_RETURN(const Bytes before, group_.device->UsedMemory());
   const auto make = [calls = calls_, whole, color, key](NcclMaking& part) {

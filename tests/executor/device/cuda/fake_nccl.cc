@@ -58,6 +58,10 @@ struct ncclComm {
   int caller_count = 0;
   int slow_call_count = 0;
   parplan::fake::Launches launches;
+  // The latest operation of all communicators that share resources with this one. NCCL has a stream
+  // among those resources, for which each operation waits, and which then waits for it.
+  std::shared_ptr<std::shared_ptr<parplan::fake::Item>> last =
+      std::make_shared<std::shared_ptr<parplan::fake::Item>>();
 };
 
 namespace {
@@ -254,7 +258,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* state) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part, ncclConfig_t*) {
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part,
+                           ncclConfig_t* config) {
   if (!TakeTime(comm)) return ncclInternalError;
   std::unique_lock<std::mutex> lock(parplan::fake::mutex);
   Clique& clique = *comm->clique;
@@ -280,6 +285,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
   auto& shared = clique.parts[{split, color}];
   if (shared == nullptr) shared = std::make_shared<Clique>();
   *part = Join(shared, rank, size);
+  if (config->splitShare == 1) (*part)->last = comm->last;
   return AwaitOthers(lock, *part);
 }
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank) {
@@ -322,8 +328,16 @@ ncclResult_t ncclGroupEnd() {
   if (comm->memory == parplan::fake::kCommunicator) TakeMemory(comm, parplan::fake::kConnections);
   std::erase_if(comm->launches, [](const auto& old) { return old->item->is_over; });
   comm->launches.push_back(launch);
+  parplan::fake::Stream& stream = *parplan::fake::StreamOf(parplan::group_stream);
+  if (*comm->last != nullptr && !(*comm->last)->is_over && (*comm->last)->stream != &stream) {
+    auto wait = std::make_shared<parplan::fake::Item>();
+    wait->name = "wait for shared resources";
+    wait->awaited = *comm->last;
+    parplan::fake::Submit(stream, std::move(wait));
+  }
+  *comm->last = launch->item;
   Enter(clique, comm->rank, launch);
-  parplan::fake::Submit(*parplan::fake::StreamOf(parplan::group_stream), launch->item);
+  parplan::fake::Submit(stream, launch->item);
   return ncclSuccess;
 }
 

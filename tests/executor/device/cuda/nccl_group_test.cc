@@ -2,10 +2,14 @@
 
 #include "executor/device/cuda/nccl_group.h"
 
+#include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nccl.h>
 
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/executor/device/comm/rank_threads.h"
 #include "tests/executor/device/cuda/fake_cuda.h"
@@ -64,6 +68,61 @@ TEST_F(NcclCommunicatorTest, PartsInTheOrderOfTheirKeys) {
     }
     EXPECT_OK(group.Barrier());
   });
+}
+
+// Why groups share no resources of NCCL (docs/adr/0025-nccl-in-program-order.md): a receive that is
+// posted early holds up the collectives without which its message is not computed. Rank 0 posts it;
+// both then reduce, and rank 1 sends.
+TEST_F(NcclCommunicatorTest, AReceiveHoldsUpCollectivesOfGroupsThatShareResources) {
+  for (const int shares : {0, 1}) {
+    ResetFakes();
+    TheFakeCuda().queue_count = 32;
+    ncclUniqueId id;
+    ASSERT_EQ(::ncclGetUniqueId(&id), ncclSuccess);
+    // [rank][all, messages, tensor]
+    ncclComm_t comms[2][3] = {};
+    cudaStream_t streams[2][3] = {};
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        static_cast<void>(::cudaSetDevice(rank));
+        for (cudaStream_t& stream : streams[rank]) ::cudaStreamCreateWithFlags(&stream, 0);
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = 1;
+        config.splitShare = shares;
+        ::ncclCommInitRankConfig(&comms[rank][0], 2, id, rank, &config);
+        for (const int part : {1, 2}) {
+          ::ncclCommSplit(comms[rank][0], 0, rank, &comms[rank][part], &config);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    float numbers[3] = {};
+    ::ncclRecv(&numbers[0], 1, ncclFloat32, 1, comms[0][1], streams[0][1]);
+    for (const int rank : {0, 1}) {
+      ::ncclAllReduce(&numbers[1 + rank], &numbers[1 + rank], 1, ncclFloat32, ncclSum,
+                      comms[rank][2], streams[rank][2]);
+    }
+    // The message is made of what was reduced.
+    cudaEvent_t reduced = nullptr;
+    ::cudaEventCreateWithFlags(&reduced, 0);
+    ::cudaEventRecord(reduced, streams[1][2]);
+    ::cudaStreamWaitEvent(streams[1][1], reduced, 0);
+    ::ncclSend(&numbers[2], 1, ncclFloat32, 0, comms[1][1], streams[1][1]);
+    const std::string hang = DescribeHang();
+    if (shares == 0) {
+      EXPECT_EQ(hang, "");
+    } else {
+      EXPECT_THAT(hang, AllOf(HasSubstr("wait for shared resources"), HasSubstr("in a circle")));
+    }
+    for (const auto& own : comms) {
+      for (ncclComm_t const comm : own) ::ncclCommAbort(comm);
+    }
+    for (const auto& own : streams) {
+      for (cudaStream_t const stream : own) ::cudaStreamDestroy(stream);
+    }
+    ::cudaEventDestroy(reduced);
+  }
 }
 
 TEST_F(NcclCommunicatorTest, ASplitThatOthersDoNotCallEndsAtTheDeadline) {
