@@ -25,6 +25,10 @@ struct FakeCuda {
   // Hardware queues of every device, as CUDA_DEVICE_MAX_CONNECTIONS sets them. Streams take them in
   // turn. Set before the first stream is made.
   std::atomic<int> queue_count = 8;
+  // Whether the record of an event holds up its queue until the work before it in its stream is
+  // over. Waits for events always do. Programs that reduce beside products with one queue
+  // (Megatron-LM) say that it does not; no GPU was asked.
+  std::atomic<bool> records_block = true;
   // Counted: calls that give work to a device or wait for it, those of NCCL too; and among them
   // calls by which a host waits for work that is not over.
   std::atomic<int> host_calls = 0;
@@ -63,6 +67,8 @@ struct FakeNccl {
   // The first message of a pair returns when both sides have called it, as where NCCL connects
   // them.
   std::atomic<bool> first_messages_block = false;
+  // An event is recorded behind each operation, as NCCL does (`ncclLaunchFinish`).
+  std::atomic<bool> records_ends = false;
   // Runs within every call of an operation or a split; none if empty. Set while no call is under
   // way.
   std::function<void()> within_call;

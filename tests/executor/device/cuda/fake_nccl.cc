@@ -338,6 +338,11 @@ ncclResult_t ncclGroupEnd() {
   *comm->last = launch->item;
   Enter(clique, comm->rank, launch);
   parplan::fake::Submit(stream, launch->item);
+  if (TheFakeNccl().records_ends && parplan::TheFakeCuda().records_block) {
+    auto end = std::make_shared<parplan::fake::Item>();
+    end->name = "event of NCCL";
+    parplan::fake::Submit(stream, std::move(end));
+  }
   return ncclSuccess;
 }
 

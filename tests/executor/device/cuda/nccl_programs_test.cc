@@ -151,6 +151,10 @@ Counts RunOnFakes(const PlanCase& c, int queue_count, int latency = 0, uint32_t 
   TheFakeCuda().launch_latency = latency;
   TheFakeCuda().launch_seed = seed;
   TheFakeNccl().first_messages_block = true;
+  // `block`: the events that NCCL records hold up queues; `pass`: none do.
+  const char* const events = std::getenv("PARPLAN_NCCL_EVENTS");
+  TheFakeNccl().records_ends = events != nullptr;
+  TheFakeCuda().records_block = events == nullptr || std::string(events) != "pass";
   const int size = c.plan.device_count;
   Job shared;
   Counts counts;
