@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/units.h"
@@ -58,6 +59,12 @@ OverlapSizes OverlapSizesOf(bool is_cpu);
 absl::StatusOr<OverlapTimes> MeasureOverlap(Device& device, LayerKernels& kernels,
                                             Communicator& group, Communicator& control,
                                             const OverlapSizes& sizes, int repetition_count);
+
+// Multiplies matrices of `side` rows and columns, of data, for at least `duration`, and waits for the
+// products: a GPU then has the clock of long work, not of a burst. Not collective. Returns the errors
+// of the device (Device::Synchronize), and RESOURCE_EXHAUSTED if it has no memory for it.
+absl::Status LoadDevice(Device& device, LayerKernels& kernels, int64_t side,
+                        absl::Duration duration);
 
 // How fast one device copies.
 struct CopySpeeds {

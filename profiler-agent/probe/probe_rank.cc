@@ -32,6 +32,10 @@ namespace {
 
 // Repetitions of which the median counts; odd, so that it is one of them. Not measured.
 constexpr int kOverlapRepetitionCount = 11;
+// How long a GPU multiplies before it is measured, and the most of the budget that may take. Clocks
+// settle within seconds. Not measured.
+constexpr absl::Duration kLoadTime = absl::Seconds(3);
+constexpr double kLoadShare = 0.04;
 constexpr int kCopyRepetitionCount = 11;
 // Groups of all ranks, to measure the memory of one. The first also loads kernels of the library,
 // which a job has once, so the mean of two is too large rather than too small for a job of more. A
@@ -93,8 +97,11 @@ class Probe {
       PARPLAN_ASSIGN_OR_RETURN(const std::string sharing, CoreSharingNote(*control_));
       if (!sharing.empty()) Note(sharing);
     }
+    if (!is_cpu) PARPLAN_RETURN_IF_ERROR(Load());
     PARPLAN_RETURN_IF_ERROR(MeasureOverlapTimes());
     PARPLAN_RETURN_IF_ERROR(MeasureCollectives());
+    // Collectives of small messages leave a GPU idle.
+    if (!is_cpu && !plan_.layers().empty()) PARPLAN_RETURN_IF_ERROR(Load());
     PARPLAN_RETURN_IF_ERROR(MeasureLayers());
     // A GPU's libraries take memory, and kernels their workspaces, when they are first used.
     if (plan_.measures_context_memory() && !is_cpu) PARPLAN_RETURN_IF_ERROR(MeasureContext());
@@ -131,6 +138,19 @@ class Probe {
                       communicators_.all.count(),
                       " bytes with their first all-reduce, no part of context_memory_bytes."));
     return absl::OkStatus();
+  }
+
+  // Training runs at the clock that a GPU keeps, so times are taken at it too. A note, not a phase of
+  // its own: `ClockLog` says what the clock was.
+  absl::Status Load() {
+    const absl::Duration time = std::min(kLoadTime, time_budget_ * kLoadShare);
+    if (time <= absl::ZeroDuration()) return absl::OkStatus();
+    if (load_count_++ == 0) {
+      Note(absl::StrFormat("Matrix products for %.1f s before collectives, and again before layers, "
+                           "brought the GPU to the clock of long work.",
+                           absl::ToDoubleSeconds(time)));
+    }
+    return LoadDevice(device_, *kernels_, OverlapSizesOf(/*is_cpu=*/false).side, time);
   }
 
   absl::Status MeasureOverlapTimes() {
@@ -304,6 +324,7 @@ class Probe {
   absl::Duration collective_time_limit_;
   absl::Duration layer_time_limit_;
   absl::Duration start_;
+  int load_count_ = 0;
   v1::Profile profile_;
   ProfileEntries entries_{profile_};
   // Pairs (model index, tensor-parallel degree) that have been measured.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/system/steady_clock.h"
 #include "tests/executor/device/comm/rank_threads.h"
 #include "tests/executor/device/kernels/wrapped_kernels.h"
 #include "tests/support/status_matchers.h"
@@ -70,6 +71,17 @@ TEST(DeviceProbe, OverlapOnAGpuFillsItWithProductsAndMessages) {
     EXPECT_EQ(kernels.filled_count, 3 * 64 * 64 + 1024);
     EXPECT_EQ(kernels.smallest_side, 64);
   });
+}
+
+TEST(DeviceProbe, LoadLastsAsLongAsItIsAskedToAndIsOfData) {
+  const std::unique_ptr<DeviceBackend> backend = MakeCpuBackend();
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Device> device, backend->Open(0));
+  CountedKernels kernels(MakeCpuKernels(ElementType::kFloat32));
+  const absl::Duration begun = SteadyNow();
+  ASSERT_OK(LoadDevice(*device, kernels, 64, absl::Milliseconds(20)));
+  EXPECT_GE(SteadyNow() - begun, absl::Milliseconds(20));
+  EXPECT_EQ(kernels.smallest_side, 64);
+  EXPECT_EQ(kernels.filled_count, 3 * 64 * 64);
 }
 
 TEST(DeviceProbe, MeasuresOverlapAndCopies) {
