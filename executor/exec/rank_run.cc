@@ -114,8 +114,7 @@ class TrainingRun {
   void Begin(const CheckedPlan& plan) {
     record_.plans.push_back({.plan = plan, .first_step = applier_.step_count()});
     machine_.emplace();
-    if (!is_first()) return;
-    if (!flags_.reports()) return;
+    if (!is_first() || !flags_.reports()) return;
     reporter_ = std::make_unique<ExecutionReporter>(
         ReporterOptions{.plan = plan.name(),
                         .on_opened =

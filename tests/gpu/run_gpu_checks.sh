@@ -107,6 +107,7 @@ for queues in 32 8 1; do
   if [[ "$gpu_count" -ge 2 ]]; then
     step "many-steps-$queues-queues" "${PARPLAN_GPU_STEP_SECONDS:-600}" \
       env "CUDA_DEVICE_MAX_CONNECTIONS=$queues" "PARPLAN_GPU_STEPS=${PARPLAN_GPU_STEPS:-10000}" \
+      NCCL_BUFFSIZE=262144 NCCL_MAX_P2P_NCHANNELS=2 \
       "${bundled[@]}" "$here/tests/executor_gpu_test" \
       --gtest_filter=GpuTraining.ManyStepsOfSeveralGpusDoNotHang
   else

@@ -111,6 +111,9 @@ void SetEnvironment() {
   ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/0);
   // Collectives connect when a communicator is made, not at their first call within a step.
   ::setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
+  // Between ranks that are threads of one process, as in tests, NCCL may let a GPU write into the
+  // other's arrays, which the other cannot reach: `CudaMemory` maps them for their own GPU alone.
+  ::setenv("NCCL_P2P_DIRECT_DISABLE", "1", /*overwrite=*/0);
 }
 
 PluginFindings Look() {

@@ -56,5 +56,12 @@ TEST(CudaPlugin, NumbersGpusInTheOrderOfTheirBusUnlessAnotherIsSet) {
   EXPECT_STREQ(std::getenv("CUDA_DEVICE_ORDER"), "FASTEST_FIRST");
 }
 
+// Arrays are mapped for their own GPU alone (cuda_memory.cc).
+TEST(CudaPlugin, KeepsNcclOutOfArraysOfOtherGpusOfTheProcess) {
+  ::unsetenv("NCCL_P2P_DIRECT_DISABLE");
+  static_cast<void>(LoadGpus());
+  EXPECT_STREQ(std::getenv("NCCL_P2P_DIRECT_DISABLE"), "1");
+}
+
 }  // namespace
 }  // namespace parplan
