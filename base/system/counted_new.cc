@@ -24,6 +24,7 @@
 #include <new>
 
 void* operator new(std::size_t size) {
+  if (!parplan::MemoryAccount::MayTake(static_cast<int64_t>(size))) throw std::bad_alloc();
   while (true) {
     if (void* const memory = std::malloc(size == 0 ? 1 : size)) {
       if (parplan::MemoryAccount::OfThread() != nullptr) {

@@ -20,6 +20,11 @@ constinit thread_local ThreadShare thread_share;
 
 MemoryAccount* MemoryAccount::OfThread() { return thread_share.account; }
 
+bool MemoryAccount::MayTake(int64_t bytes) {
+  const MemoryAccount* const account = thread_share.account;
+  return account == nullptr || bytes <= account->ceiling_ - account->bytes();
+}
+
 void MemoryAccount::Count(int64_t bytes) {
   if (thread_share.account == nullptr) return;
   thread_share.bytes += bytes;

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 
 namespace parplan {
 
@@ -20,12 +21,19 @@ namespace parplan {
 // block counts with the size that the allocator gives it, which may be more than was asked for.
 // `operator new` and `delete` count, also those of arrays. `malloc` does not count, nor do the
 // operators of types with a larger alignment than `operator new` gives by itself. Memory stays
-// counted if a thread that does not count for the account frees it. Nothing is refused above the
-// budget: the work has to ask. Safe to use from any thread.
+// counted if a thread that does not count for the account frees it. Nothing is refused up to the
+// ceiling: the work has to ask whether the budget is used up. What it takes between two questions
+// beyond the ceiling `operator new` refuses by std::bad_alloc. Safe to use from any thread.
 class MemoryAccount {
  public:
+  // What an account may have above its budget: work that asks often stays far below it.
+  static constexpr int64_t kMostAbove = int64_t{64} << 20;
+
   // `budget` is the number of bytes above which the account is used up.
-  explicit MemoryAccount(int64_t budget) : budget_(budget) {}
+  explicit MemoryAccount(int64_t budget)
+      : budget_(budget),
+        ceiling_(budget > std::numeric_limits<int64_t>::max() - kMostAbove ? budget
+                                                                           : budget + kMostAbove) {}
 
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
@@ -45,6 +53,10 @@ class MemoryAccount {
   // whether its memory is used up, and helper threads (worker_threads.h) count for the account of
   // the thread that gave them work. The pointer is valid while the scope that set it lives.
   static MemoryAccount* OfThread();
+
+  // Returns whether the account of the calling thread, if it has one, may take `bytes` more. Called
+  // by `operator new`.
+  static bool MayTake(int64_t bytes);
 
   // Counts bytes for the account of the calling thread, if it has one; below 0 when they are freed.
   // Called by `operator new` and `operator delete`, so it allocates nothing.
@@ -69,6 +81,7 @@ class MemoryAccount {
   void Add(int64_t bytes);
 
   const int64_t budget_;
+  const int64_t ceiling_;
   std::atomic<int64_t> bytes_ = 0;
   std::atomic<int64_t> peak_bytes_ = 0;
 };

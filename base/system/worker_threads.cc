@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <atomic>
+#include <exception>
 
 #include "base/check.h"
 #include "base/system/memory_account.h"
@@ -22,14 +23,21 @@ struct WorkerThreads::Job {
 
   void WorkThrough() {
     const MemoryAccount::Scope scope(account);
-    for (int64_t index = next.fetch_add(1); index < count; index = next.fetch_add(1)) work(index);
+    try {
+      for (int64_t index = next.fetch_add(1); index < count; index = next.fetch_add(1)) work(index);
+    } catch (...) {
+      next = count;  // The others begin no further piece.
+      if (!has_failed.exchange(true)) error = std::current_exception();
+    }
   }
 
   const int64_t count;
   const std::function<void(int64_t)>& work;
   MemoryAccount* const account = MemoryAccount::OfThread();
   std::atomic<int64_t> next{0};
-  int helper_count = 0;             // Guarded by mutex_.
+  std::atomic<bool> has_failed = false;
+  std::exception_ptr error;  // Of the first piece that failed; read when all threads are done.
+  int helper_count = 0;      // Guarded by mutex_.
   absl::Duration helpers_cpu_time;  // Guarded by mutex_.
 };
 
@@ -66,6 +74,7 @@ absl::Duration WorkerThreads::Run(int64_t count, const std::function<void(int64_
   Job job(count, work);
   if (helpers_.empty() || count <= 1) {
     job.WorkThrough();
+    if (job.error != nullptr) std::rethrow_exception(job.error);
     return absl::ZeroDuration();
   }
   std::list<Job*>::iterator place;
@@ -78,6 +87,7 @@ absl::Duration WorkerThreads::Run(int64_t count, const std::function<void(int64_
   std::unique_lock<std::mutex> lock(mutex_);
   jobs_.erase(place);
   changed_.wait(lock, [&job] { return job.helper_count == 0; });
+  if (job.error != nullptr) std::rethrow_exception(job.error);
   return job.helpers_cpu_time;
 }
 

@@ -37,8 +37,9 @@ class WorkerThreads {
   // waits for a busy helper to begin, so several threads may call `Run` at once, and `work` may
   // too. What helpers allocate counts for the caller's `MemoryAccount` (memory_account.h). Returns
   // the processor time that helpers spent in this call; 0 if there are no helpers or `count` is at
-  // most 1, since the caller then works alone. Does nothing if `count` is 0 or below. REQUIRES:
-  // `work` does not throw, which is not checked.
+  // most 1, since the caller then works alone. Does nothing if `count` is 0 or below. If `work`
+  // throws, throws the first exception once all calls that had begun have returned; calls that had
+  // not begun are left out.
   absl::Duration Run(int64_t count, const std::function<void(int64_t)>& work);
 
   // Number of helpers; threads that call `Run` are not among them.

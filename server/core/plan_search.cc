@@ -1,6 +1,8 @@
 #include "server/core/plan_search.h"
 
 #include <atomic>
+#include <exception>
+#include <new>
 #include <string>
 #include <utility>
 #include <variant>
@@ -73,11 +75,10 @@ size_t BytesOf(const Plan& plan, const Prediction& prediction) {
   return bytes;
 }
 
-}  // namespace
-
-absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
-                                           const PlanningProblem& problem, const SearchOrder& order,
-                                           const Clock& clock, Observer& observer) {
+// `ExecuteOrder`, but for exceptions.
+absl::StatusOr<PlannerAnswer> Execute(const PlannerFunction& planner,
+                                      const PlanningProblem& problem, const SearchOrder& order,
+                                      const Clock& clock, Observer& observer) {
   const absl::Duration end = clock.Steady() + order.time_limit;
   SearchLimits limits;
   limits.max_state_count = order.max_state_count;
@@ -137,6 +138,25 @@ absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
     return PlannerAnswer{std::move(*nothing), is_complete};
   }
   return was_out_of_memory ? OutOfMemoryError(*memory) : StoppedError(summary);
+}
+
+}  // namespace
+
+absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
+                                           const PlanningProblem& problem, const SearchOrder& order,
+                                           const Clock& clock, Observer& observer) {
+  const MemoryAccount* const memory = MemoryAccount::OfThread();
+  try {
+    return Execute(planner, problem, order, clock, observer);
+  } catch (const std::bad_alloc&) {
+    // The planner took more between two questions than the account has above its budget, or the
+    // system has none.
+    if (memory != nullptr) return OutOfMemoryError(*memory);
+    return absl::ResourceExhaustedError("the server has no memory for the search; ask again");
+  } catch (const std::exception& error) {
+    return absl::InternalError(
+        absl::StrCat("the search failed: ", error.what(), "; report it with the question"));
+  }
 }
 
 size_t AnswerBytes(const PlannerAnswer& answer) {

@@ -97,11 +97,12 @@ struct SearchOrder {
 // Every result is checked (`RunSearch`), "nothing fits" as well, which is an answer and no error.
 // Never returns an `IssuedPlan`. Returns DEADLINE_EXCEEDED (SEARCH_TIMED_OUT) if a limit or
 // `should_stop` ended the search before its first plan, or its method ended without one;
-// RESOURCE_EXHAUSTED (SEARCH_OUT_OF_MEMORY) if the memory was used up before; INTERNAL
-// (CHECK_FAILED) if the check refused a result; and the errors of `planner` (for `FindPlan`
-// INVALID_ARGUMENT and FAILED_PRECONDITION with PROFILE_MISSING or NO_FEASIBLE_PLAN). CHECK_FAILED
-// or an error of `planner` for a baseline is returned too, except NO_FEASIBLE_PLAN: the row of that
-// baseline then has only its name.
+// RESOURCE_EXHAUSTED (SEARCH_OUT_OF_MEMORY) if the memory was used up before, or if a search took
+// so much between two questions that `operator new` refused it (its best plan is lost then);
+// INTERNAL (CHECK_FAILED) if the check refused a result; and the errors of `planner` (for
+// `FindPlan` INVALID_ARGUMENT and FAILED_PRECONDITION with PROFILE_MISSING or NO_FEASIBLE_PLAN).
+// CHECK_FAILED or an error of `planner` for a baseline is returned too, except NO_FEASIBLE_PLAN:
+// the row of that baseline then has only its name.
 absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
                                            const PlanningProblem& problem, const SearchOrder& order,
                                            const Clock& clock, Observer& observer);

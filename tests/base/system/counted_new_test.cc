@@ -64,6 +64,19 @@ INSTANTIATE_TEST_SUITE_P(Operators, CountedNew, testing::ValuesIn(kOperators),
                            return info.param.name;
                          });
 
+TEST(CountedNewOperators, NothingIsTakenBeyondTheCeiling) {
+  MemoryAccount account(int64_t{1} << 20);
+  const MemoryAccount::Scope scope(&account);
+  constexpr auto kMost = static_cast<size_t>(MemoryAccount::kMostAbove);
+  EXPECT_THROW((void)::operator new(2 * kMost), std::bad_alloc);
+  EXPECT_EQ(::operator new(2 * kMost, std::nothrow), nullptr);
+  void* const block = ::operator new(kMost);
+  EXPECT_TRUE(account.IsUsedUp());
+  EXPECT_THROW((void)::operator new(4 * kBlock), std::bad_alloc);
+  ::operator delete(block);
+  ::operator delete(::operator new(4 * kBlock));
+}
+
 TEST(CountedNewOperators, AlignedBlocksAreNotCounted) {
   MemoryAccount account(int64_t{64} << 20);
   const MemoryAccount::Scope scope(&account);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -46,6 +47,23 @@ TEST(WorkerThreads, CountsTheTimeOfHelpersAlone) {
     while (begun < 2) std::this_thread::yield();
   });
   EXPECT_GT(spent, absl::ZeroDuration());
+}
+
+TEST(WorkerThreads, ThrowsWhatAPieceThrew) {
+  for (const int helper_count : {0, 1, 3}) {
+    WorkerThreads threads(helper_count);
+    std::atomic<int> begun = 0;
+    const auto work = [&begun](int64_t index) {
+      ++begun;
+      if (index == 3) throw std::bad_alloc();
+    };
+    EXPECT_THROW(threads.Run(1'000'000, work), std::bad_alloc);
+    EXPECT_GE(begun, 1);
+    EXPECT_LT(begun, 1'000'000);
+    begun = 0;
+    threads.Run(2, work);  // The threads are there as before.
+    EXPECT_EQ(begun, 2);
+  }
 }
 
 TEST(WorkerThreads, ServesSeveralCallersAndCallsWithinCalls) {
