@@ -170,7 +170,7 @@ class CandidateSearch {
   Partition Greedy(const Partition& even, const LeastMemory& memory) const {
     std::vector<double> layer_memory;
     for (const int definition : problem_.model().definition_of_layer()) {
-      layer_memory.push_back(memory.kept.front()[definition].back().as_double());
+      layer_memory.push_back((*memory.kept.front())[definition].back().as_double());
     }
     return GreedyMemorySplitOr(layer_memory, even);
   }

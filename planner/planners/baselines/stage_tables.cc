@@ -1,6 +1,7 @@
 #include "planner/planners/baselines/stage_tables.h"
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "base/check.h"
@@ -118,7 +119,7 @@ std::optional<LeastMemory> StageTables::LeastMemoryOfStages(SearchMeter& meter) 
       memory.kept.push_back(memory.kept.back());
       continue;
     }
-    std::vector<std::vector<Bytes>> of_stage;
+    auto of_stage = std::make_shared<LeastMemory::OfStage>();
     for (const std::vector<TableEntry>& entries : entries_) {
       // The least that entries with exactly the transient of a cap keep, then the least up to it.
       std::vector<Bytes> of_kind(memory.caps.size(), Bytes::Max());
@@ -131,7 +132,7 @@ std::optional<LeastMemory> StageTables::LeastMemoryOfStages(SearchMeter& meter) 
       for (size_t cap = 1; cap < of_kind.size(); ++cap) {
         of_kind[cap] = std::min(of_kind[cap], of_kind[cap - 1]);
       }
-      of_stage.push_back(std::move(of_kind));
+      of_stage->push_back(std::move(of_kind));
       if (!meter.Work(static_cast<int64_t>(memory.caps.size()))) return std::nullopt;
     }
     memory.kept.push_back(std::move(of_stage));

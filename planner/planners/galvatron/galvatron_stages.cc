@@ -1,6 +1,8 @@
 #include "planner/planners/galvatron/galvatron_stages.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "planner/cost/rank_memory.h"
 
@@ -214,11 +216,11 @@ LeastMemory GalvatronStages::MemoryOfStages(
       memory.kept.push_back(memory.kept.back());
       continue;
     }
-    std::vector<std::vector<Bytes>> of_stage;
+    auto of_stage = std::make_shared<LeastMemory::OfStage>();
     for (const GalvatronKind& kind : tables_.kinds()) {
       std::vector<Bytes> of_kind;
       for (const Bytes cap : memory.caps) of_kind.push_back(kept_within(kind, stage, cap));
-      of_stage.push_back(std::move(of_kind));
+      of_stage->push_back(std::move(of_kind));
     }
     memory.kept.push_back(std::move(of_stage));
   }

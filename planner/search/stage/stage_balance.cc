@@ -159,7 +159,7 @@ class MemoryLoad {
   }
 
   bool Add(int layer) {
-    const std::vector<Bytes>& kept = memory_.kept[stage_][kind_of_layer_[layer]];
+    const std::vector<Bytes>& kept = (*memory_.kept[stage_])[kind_of_layer_[layer]];
     bool fits = false;
     for (size_t cap = 0; cap < totals_.size(); ++cap) {
       if (totals_[cap] > limit_) continue;
@@ -240,7 +240,7 @@ Bytes LeastMemoryOf(absl::Span<const int> kind_of_layer, const LeastMemory& memo
     for (size_t cap = 0; cap < memory.caps.size(); ++cap) {
       Bytes sum = memory.caps[cap];
       for (int layer = first; layer < end && sum != Bytes::Max(); ++layer) {
-        const Bytes kept = memory.kept[stage][kind_of_layer[layer]][cap];
+        const Bytes kept = (*memory.kept[stage])[kind_of_layer[layer]][cap];
         sum = kept == Bytes::Max() ? kept : sum + kept;
       }
       least = std::min(least, sum);

@@ -15,6 +15,7 @@
 #define PARPLAN_PLANNER_SEARCH_STAGE_STAGE_BALANCE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -47,12 +48,15 @@ Partition TimeBalancedSplit(absl::Span<const Seconds> layer_times, const Partiti
 // The least bytes a layer holds in a stage where no layer exceeds a given transient memory.
 // REQUIRES, unchecked: a layer in a later stage never holds more than in an earlier one.
 struct LeastMemory {
+  // Bytes, [kind of layer][cap]; `Bytes::Max()` if all strategies exceed the cap.
+  using OfStage = std::vector<std::vector<Bytes>>;
+
   // Values the cap on transient memory may have, ascending. A stage needs its cap in addition to
   // what its layers hold.
   std::vector<Bytes> caps;
-  // Bytes, [stage][kind of layer][cap]; `Bytes::Max()` if all strategies exceed the cap. A stage
-  // for each of the partition.
-  std::vector<std::vector<std::vector<Bytes>>> kept;
+  // [stage] one for each stage of the partition, never null. Stages with as many micro-batches in
+  // flight share one: hundreds of copies for thousands of unlike layers would be gigabytes.
+  std::vector<std::shared_ptr<const OfStage>> kept;
 };
 
 // Returns the least bytes of the fullest stage of a partition; `Bytes::Max()` if in some

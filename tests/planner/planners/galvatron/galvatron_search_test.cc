@@ -344,9 +344,9 @@ TEST(GalvatronStages, TheFastestOptionKeepsNoLessThanTheLeast) {
     const LeastMemory fastest = stages.MemoryAtFastest();
     ASSERT_EQ(least.caps, fastest.caps);
     for (size_t stage = 0; stage < least.kept.size(); ++stage) {
-      for (size_t kind = 0; kind < least.kept[stage].size(); ++kind) {
+      for (size_t kind = 0; kind < least.kept[stage]->size(); ++kind) {
         for (size_t cap = 0; cap < least.caps.size(); ++cap) {
-          EXPECT_LE(least.kept[stage][kind][cap], fastest.kept[stage][kind][cap]);
+          EXPECT_LE((*least.kept[stage])[kind][cap], (*fastest.kept[stage])[kind][cap]);
         }
       }
     }

@@ -83,17 +83,18 @@ LeastMemory RandomMemory(std::mt19937_64& random, int stage_count, int kind_coun
     }
   }
   for (int stage = 0; stage < stage_count; ++stage) {
-    memory.kept.emplace_back();
+    auto of_stage = std::make_shared<LeastMemory::OfStage>();
     for (int kind = 0; kind < kind_count; ++kind) {
-      memory.kept.back().emplace_back();
+      of_stage->emplace_back();
       for (size_t cap = 0; cap < memory.caps.size(); ++cap) {
         const bool impossible = cap == 0 && kind == 1;
-        memory.kept.back().back().push_back(
+        of_stage->back().push_back(
             impossible
                 ? Bytes::Max()
                 : Bytes::Of(states[kind][cap] + (stage_count - stage) * activations[kind][cap]));
       }
     }
+    memory.kept.push_back(std::move(of_stage));
   }
   return memory;
 }
@@ -108,7 +109,7 @@ Bytes LargestStage(const std::vector<int>& kinds, const LeastMemory& memory,
       Bytes total = memory.caps[cap];
       bool possible = true;
       for (int layer = first; layer < first + partition[stage]; ++layer) {
-        const Bytes kept = memory.kept[stage][kinds[layer]][cap];
+        const Bytes kept = (*memory.kept[stage])[kinds[layer]][cap];
         possible = possible && kept < Bytes::Max();
         if (possible) total += kept;
       }
