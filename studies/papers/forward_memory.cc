@@ -35,7 +35,7 @@ class CappedProgram {
         stages_(problem, costs, tables, kSchedule, problem.rules().micro_batch_count, meter) {}
 
   // Returns the values that the transient memory of a layer can have, ascending.
-  std::vector<Bytes> Caps() const { return stages_.LeastMemoryOfStages().caps; }
+  std::vector<Bytes> Caps() const { return stages_.LeastMemoryOfStages()->caps; }
 
   // Returns the samples a second of the plan of least time whose layers need at most `cap` of
   // transient memory; 0 if none fits. Capacities go down until the plan fits, as

@@ -39,11 +39,12 @@ double RateOfBalancedMemory(const PlanningProblem& problem, const CostModel& cos
   GalvatronStages stages(problem, costs, tables, kDefaultSchedule, candidate.micro_batch_count,
                          meter);
   double best = 0.0;
-  for (const LeastMemory& memory :
+  // The meter of a study never ends a search.
+  for (const std::optional<LeastMemory>& memory :
        {stages.MemoryAtFastest(), stages.LeastMemoryOfStages(/*with_recompute=*/false),
         stages.LeastMemoryOfStages(/*with_recompute=*/true)}) {
     const std::optional<MemoryBalancedPartition> balanced =
-        MemoryBalancedSplit(tables.kind_of_unit(), memory, EvenUnits(tables));
+        MemoryBalancedSplit(tables.kind_of_unit(), *memory, EvenUnits(tables));
     if (!balanced) continue;
     std::vector<const GalvatronStage*> solved;
     int unit = 0;

@@ -83,10 +83,13 @@ void WalkPartitions(const GalvatronTables& tables, GalvatronStages& stages,
   for (const MemoryMeasure measure :
        {MemoryMeasure::kFastest, MemoryMeasure::kNothingRecomputed, MemoryMeasure::kLeast}) {
     if (!goes_on) return;
-    const LeastMemory memory = measure == MemoryMeasure::kFastest
-                                   ? stages.MemoryAtFastest()
-                                   : stages.LeastMemoryOfStages(
-                                         /*with_recompute=*/measure == MemoryMeasure::kLeast);
+    const std::optional<LeastMemory> known =
+        measure == MemoryMeasure::kFastest
+            ? stages.MemoryAtFastest()
+            : stages.LeastMemoryOfStages(
+                  /*with_recompute=*/measure == MemoryMeasure::kLeast);
+    if (!known) return;
+    const LeastMemory& memory = *known;
     const std::optional<MemoryBalancedPartition> start =
         MemoryBalancedSplit(tables.kind_of_unit(), memory, even);
     if (!start) continue;

@@ -173,9 +173,10 @@ Bytes GalvatronMethodSearch::LeastMemoryOf(Candidate& candidate) {
   std::optional<Partition> least;
   if (!method_.adjusts) least = OnlyPartition(tables, stages);
   if (!least) {
-    least =
-        MemoryBalancedSplit(tables.kind_of_unit(), stages.LeastMemoryOfStages(), EvenUnits(tables))
-            ->layer_counts;
+    const std::optional<LeastMemory> memory = stages.LeastMemoryOfStages();
+    // The search has ended; no plan is looked for.
+    if (!memory) return Bytes::Max();
+    least = MemoryBalancedSplit(tables.kind_of_unit(), *memory, EvenUnits(tables))->layer_counts;
   }
   // Other partitions of the rules need at least as much for their fullest stage.
   Bytes peak;
@@ -209,7 +210,9 @@ std::vector<Partition> GalvatronMethodSearch::Starts(const GalvatronTables& tabl
     }
   };
   const Partition even = EvenUnits(tables);
-  const LeastMemory memory = stages.LeastMemoryOfStages();
+  const std::optional<LeastMemory> known = stages.LeastMemoryOfStages();
+  if (!known) return {};
+  const LeastMemory& memory = *known;
   const Partition by_time = TimeBalancedSplit(stages.FastestTimes(), even);
   add(even);
   add(by_time);

@@ -236,7 +236,7 @@ std::optional<Bytes> SmallestMemory(const PlanningProblem& problem, const CostMo
     enough += Bytes::Of(step);
   }
   enough = std::min(enough, least_of_baselines);
-  while ((enough - none).count() > kMebibyte) {
+  while ((enough - none).count() > kMebibyte && !meter.stopped()) {
     const Bytes middle = none + Bytes::Of((enough - none).count() / 2);
     (finds(middle) ? enough : none) = middle;
   }
@@ -308,8 +308,10 @@ std::optional<PlanningResult> SearchMethods(const PlanningProblem& problem, cons
   }
   if (meter.stopped()) return StoppedEmpty{summary};
   if (!search.had_candidates()) return std::nullopt;
-  const std::optional<Bytes> smallest = SmallestMemory(
-      problem, costs, methods, search.LeastUsableMemory(), search.least_of_baselines(), meter);
+  const Bytes bound = search.LeastUsableMemory();
+  if (meter.stopped()) return StoppedEmpty{search.Summary()};
+  const std::optional<Bytes> smallest =
+      SmallestMemory(problem, costs, methods, bound, search.least_of_baselines(), meter);
   summary = search.Summary();
   if (!smallest) return StoppedEmpty{summary};
   // The whole method was tried.
@@ -331,7 +333,10 @@ std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
   std::optional<PlanningResult> result =
       SearchMethods(problem, costs, MethodsOf(problem, variant), PaperBaselineNames(), control);
   if (!result || variant != GalvatronVariant::kGalvatronBmw) return result;
-  if (auto* const found = std::get_if<PlanFound>(&*result)) {
+  auto* const found = std::get_if<PlanFound>(&*result);
+  if (found != nullptr && found->search.limit == SearchLimit::kTime) {
+    found->notes.push_back("the time was over before the balance of the stages was looked at");
+  } else if (found != nullptr) {
     for (std::string& note :
          BalanceNotes(problem, costs, {found->plan, found->prediction}, control)) {
       found->notes.push_back(std::move(note));

@@ -180,30 +180,21 @@ std::vector<Bytes> GalvatronStages::LeastKept(int stage_index) const {
   return of_unit;
 }
 
-LeastMemory GalvatronStages::LeastMemoryOfStages(bool with_recompute) const {
-  return MemoryOfStages([&](const GalvatronKind& kind, int stage, Bytes cap) {
-    Bytes least = Bytes::Max();
-    for (const GalvatronOption& option : kind.options) {
-      if (option.transient > cap || (!with_recompute && Recomputes(option))) continue;
-      least = std::min(least, Kept(option, stage));
-    }
-    return least;
+std::optional<LeastMemory> GalvatronStages::LeastMemoryOfStages(bool with_recompute) const {
+  return MemoryOfStages([&](const GalvatronOption& option, int stage) -> std::optional<Rank> {
+    if (!with_recompute && Recomputes(option)) return std::nullopt;
+    return Rank(Seconds(), Kept(option, stage));
   });
 }
 
-LeastMemory GalvatronStages::MemoryAtFastest() const {
-  return MemoryOfStages([&](const GalvatronKind& kind, int stage, Bytes cap) {
-    std::pair<Seconds, Bytes> best = {Seconds::Infinite(), Bytes::Max()};
-    for (const GalvatronOption& option : kind.options) {
-      if (option.transient > cap) continue;
-      best = std::min(best, std::pair(TimeOf(option), Kept(option, stage)));
-    }
-    return best.second;
+std::optional<LeastMemory> GalvatronStages::MemoryAtFastest() const {
+  return MemoryOfStages([&](const GalvatronOption& option, int stage) -> std::optional<Rank> {
+    return Rank(TimeOf(option), Kept(option, stage));
   });
 }
 
-LeastMemory GalvatronStages::MemoryOfStages(
-    const std::function<Bytes(const GalvatronKind& kind, int stage, Bytes cap)>& kept_within)
+std::optional<LeastMemory> GalvatronStages::MemoryOfStages(
+    const std::function<std::optional<Rank>(const GalvatronOption& option, int stage)>& rank_of)
     const {
   LeastMemory memory;
   for (const GalvatronKind& kind : tables_.kinds()) {
@@ -211,6 +202,7 @@ LeastMemory GalvatronStages::MemoryOfStages(
   }
   std::sort(memory.caps.begin(), memory.caps.end());
   memory.caps.erase(std::unique(memory.caps.begin(), memory.caps.end()), memory.caps.end());
+  const auto cap_count = static_cast<int64_t>(memory.caps.size());
   for (int stage = 0; stage < tables_.pipeline_parallel_degree(); ++stage) {
     if (stage > 0 && InFlight(stage) == InFlight(stage - 1)) {
       memory.kept.push_back(memory.kept.back());
@@ -218,9 +210,19 @@ LeastMemory GalvatronStages::MemoryOfStages(
     }
     auto of_stage = std::make_shared<LeastMemory::OfStage>();
     for (const GalvatronKind& kind : tables_.kinds()) {
-      std::vector<Bytes> of_kind;
-      for (const Bytes cap : memory.caps) of_kind.push_back(kept_within(kind, stage, cap));
-      of_stage->push_back(std::move(of_kind));
+      // The first of the options with exactly the transient of a cap, then the first up to it.
+      std::vector<Rank> first(memory.caps.size(), Rank(Seconds::Infinite(), Bytes::Max()));
+      for (const GalvatronOption& option : kind.options) {
+        const auto cap = std::lower_bound(memory.caps.begin(), memory.caps.end(), option.transient);
+        Rank& known = first[static_cast<size_t>(cap - memory.caps.begin())];
+        if (const std::optional<Rank> rank = rank_of(option, stage)) known = std::min(known, *rank);
+      }
+      std::vector<Bytes>& of_kind = of_stage->emplace_back();
+      for (size_t cap = 0; cap < first.size(); ++cap) {
+        if (cap > 0) first[cap] = std::min(first[cap], first[cap - 1]);
+        of_kind.push_back(first[cap].second);
+      }
+      if (!meter_.Work(2 * cap_count)) return std::nullopt;
     }
     memory.kept.push_back(std::move(of_stage));
   }

@@ -58,10 +58,11 @@ class GalvatronStages {
   std::vector<Bytes> LeastKept(int stage_index) const;
   // Returns the same in the form of stage_balance.h, where layers are units and their kinds those
   // of `GalvatronTables::kinds`, over the options that recompute nothing unless `with_recompute`.
-  LeastMemory LeastMemoryOfStages(bool with_recompute = true) const;
+  // Nothing if the meter ended the search, also for the next.
+  std::optional<LeastMemory> LeastMemoryOfStages(bool with_recompute = true) const;
   // Returns, in the same form, what the fastest option within each cap of transient memory keeps,
   // the smaller one of two equally fast.
-  LeastMemory MemoryAtFastest() const;
+  std::optional<LeastMemory> MemoryAtFastest() const;
   // Returns a lower bound of the peak of any assignment of the stage.
   Bytes LeastPeak(int first_unit, int unit_count, int stage_index) const;
   // Returns [unit] m (forward + backward) + synchronisation of the fastest option.
@@ -85,9 +86,12 @@ class GalvatronStages {
   int64_t UnitsWithin(Bytes bytes) const;
   int64_t InFlight(int stage_index) const;
   // Returns the bytes that each kind of layer keeps in each stage, within each cap of transient
-  // memory.
-  LeastMemory MemoryOfStages(const std::function<Bytes(const GalvatronKind& kind, int stage,
-                                                       Bytes cap)>& kept_within) const;
+  // memory: those of the option within the cap that comes first by `rank_of(option, stage)`, of
+  // which the second is what it keeps. Options without a rank do not count.
+  using Rank = std::pair<Seconds, Bytes>;
+  std::optional<LeastMemory> MemoryOfStages(
+      const std::function<std::optional<Rank>(const GalvatronOption& option, int stage)>& rank_of)
+      const;
   Seconds TimeOf(const GalvatronOption& option) const;
   Bytes Kept(const GalvatronOption& option, int stage_index) const;
   const GalvatronOption& Option(int unit, int option) const;

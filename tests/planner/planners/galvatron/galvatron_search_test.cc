@@ -340,8 +340,9 @@ TEST(GalvatronStages, TheFastestOptionKeepsNoLessThanTheLeast) {
     SearchMeter meter(control);
     const GalvatronStages stages(problem, costs, tables, Schedule::kOneForwardOneBackward, 1,
                                  meter);
-    const LeastMemory least = stages.LeastMemoryOfStages();
-    const LeastMemory fastest = stages.MemoryAtFastest();
+    ASSERT_TRUE(stages.LeastMemoryOfStages().has_value() && stages.MemoryAtFastest().has_value());
+    const LeastMemory least = *stages.LeastMemoryOfStages();
+    const LeastMemory fastest = *stages.MemoryAtFastest();
     ASSERT_EQ(least.caps, fastest.caps);
     for (size_t stage = 0; stage < least.kept.size(); ++stage) {
       for (size_t kind = 0; kind < least.kept[stage]->size(); ++kind) {
@@ -351,6 +352,22 @@ TEST(GalvatronStages, TheFastestOptionKeepsNoLessThanTheLeast) {
       }
     }
   }
+}
+
+TEST(GalvatronStages, MemoryOfStagesEndsWithTheSearch) {
+  const PlanningProblem problem = SyntheticProblem(RandomSyntheticOptions(1));
+  ASSERT_OK_AND_ASSIGN(const CostModel costs, CostModel::Create(problem));
+  const StrategySpace space(problem, costs);
+  const GalvatronTables tables(space, costs, 1, problem.global_batch_size(),
+                               /*with_recompute=*/true);
+  ASSERT_TRUE(tables.usable());
+  const SearchControl control{.should_stop = [] { return true; }};
+  SearchMeter meter(control);
+  const GalvatronStages stages(problem, costs, tables, Schedule::kOneForwardOneBackward, 1, meter);
+  EXPECT_TRUE(stages.LeastMemoryOfStages().has_value());
+  EXPECT_FALSE(meter.ShouldContinue());
+  EXPECT_FALSE(stages.LeastMemoryOfStages().has_value());
+  EXPECT_FALSE(stages.MemoryAtFastest().has_value());
 }
 
 TEST(SearchGalvatron, SaysWithWhichOptionsItSearched) {
