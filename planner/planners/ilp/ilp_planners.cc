@@ -109,10 +109,11 @@ std::vector<std::string> NotesOf(const MeshSolution& solution, const std::string
 }
 
 // Candidates of the memory that the search for any plan visits whatever the limits say, so that a
-// limit of milliseconds still has an answer. Each takes one table of options: 64 are a few tenths
-// of a second for thousands of unlike layers and far less otherwise (not measured for other
-// numbers).
+// limit of milliseconds still has an answer. Each takes one table of options, and more time and
+// memory the more layers differ: above so many definitions the limits hold here too (not measured
+// for other numbers).
 constexpr int64_t kPatientCandidates = 64;
+constexpr size_t kPatientDefinitions = 128;
 
 // Nodes after which a programme under a cap ends with the best solution so far, since capped
 // programmes are hard to prove and the nearest plan is what counts. Not measured for other values.
@@ -191,7 +192,10 @@ class IlpPlanner {
       }
     }
     if (goal_ != Goal::kLeastMemory || FindFitting() != candidates_.end()) return;
-    const SearchControl patient{.max_state_count = kPatientCandidates};
+    SearchControl patient{.max_state_count = kPatientCandidates};
+    if (problem_.model().layer_definitions().size() > kPatientDefinitions) {
+      patient.should_stop = control_.should_stop;
+    }
     SearchMeter meter(patient);
     FittingPlan fitting = FindPlanThatFits(StrategySpace(problem_, costs_), costs_, meter);
     if (fitting.plan) Add(*std::move(fitting.plan), std::nullopt);
@@ -238,6 +242,9 @@ class IlpPlanner {
     constexpr int kCapCount = 1;
     for (const DeviceMesh& mesh : search.meshes()) {
       for (MeshSolution& solution : search.TimeLadder(mesh, cut, kCapCount)) {
+        // Each takes some 0.1 s for a thousand unlike layers, and there is a plan to answer with.
+        const bool must_stop = control_.should_stop && control_.should_stop();
+        if (must_stop && FindFitting() != candidates_.end()) return;
         Add(std::move(solution));
       }
     }

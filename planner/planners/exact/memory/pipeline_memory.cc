@@ -15,7 +15,8 @@ Bytes Kept(const StageOption& option, int64_t in_flight) {
 
 }  // namespace
 
-PipelineMemory::PipelineMemory(const PipelineSetting& setting, const OptionMask& mask)
+PipelineMemory::PipelineMemory(const PipelineSetting& setting, const OptionMask& mask,
+                               const std::function<bool(int64_t)>& work)
     : setting_(setting), lean_(LeanOptions(setting.problem().model(), setting.table(), mask)) {
   for (const ModelLayerRun& run : setting.problem().model().layer_runs()) {
     if (lean_[run.definition_index].empty()) is_usable_ = false;
@@ -24,7 +25,12 @@ PipelineMemory::PipelineMemory(const PipelineSetting& setting, const OptionMask&
   ListClasses();
   for (int i = 0; i < setting.depth(); ++i) {
     const int64_t in_flight = setting.stage(i).in_flight;
-    if (least_.find(in_flight) == least_.end()) least_[in_flight] = LeastOf(in_flight);
+    if (least_.find(in_flight) != least_.end()) continue;
+    std::vector<std::vector<Bytes>>& least = least_[in_flight] = LeastOf(in_flight, work);
+    if (!least.empty()) continue;
+    is_usable_ = false;
+    least_.clear();
+    return;
   }
 }
 
@@ -109,8 +115,13 @@ int PipelineMemory::LeastOption(int64_t in_flight, int cap_class, int definition
   return least;
 }
 
-std::vector<std::vector<Bytes>> PipelineMemory::LeastOf(int64_t in_flight) const {
-  std::vector<std::vector<Bytes>> least(classes_.size(), std::vector<Bytes>(lean_.size(), kNever));
+std::vector<std::vector<Bytes>> PipelineMemory::LeastOf(
+    int64_t in_flight, const std::function<bool(int64_t)>& work) const {
+  std::vector<std::vector<Bytes>> least;
+  for (size_t cap = 0; cap < classes_.size(); ++cap) {
+    if (!work(2 * static_cast<int64_t>(lean_.size()))) return {};
+    least.emplace_back(lean_.size(), kNever);
+  }
   // The least of the options that have the transient memory and communicators of a class, then the
   // least up to both. A loop over options for each class took seconds for a thousand unlike layers.
   const auto is_below = [](const CapClass& a, const CapClass& b) {

@@ -10,6 +10,7 @@
 #define PARPLAN_PLANNER_PLANNERS_EXACT_MEMORY_PIPELINE_MEMORY_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -30,7 +31,11 @@ namespace parplan {
 // `LeanOptions` (memory_options.h).
 class PipelineMemory {
  public:
-  PipelineMemory(const PipelineSetting& setting, const OptionMask& mask);
+  // `work` is `SearchMeter::Worker`. Once it returns false nothing fits, so that the caller has to
+  // ask its meter whether that is so: the tables of thousands of unlike layers take seconds, and
+  // gigabytes.
+  PipelineMemory(const PipelineSetting& setting, const OptionMask& mask,
+                 const std::function<bool(int64_t)>& work);
 
   // Returns whether some partition that the space allows fits into `usable` bytes on every device,
   // overheads (`BudgetsOf`) included. Neither resharding between neighbours nor time is asked.
@@ -58,8 +63,9 @@ class PipelineMemory {
   void ListClasses();
   // Returns the option of the class that keeps least; -1 if the class has none.
   int LeastOption(int64_t in_flight, int cap_class, int definition) const;
-  // Returns [class][definition] the least bytes kept.
-  std::vector<std::vector<Bytes>> LeastOf(int64_t in_flight) const;
+  // Returns [class][definition] the least bytes kept; nothing once `work` returns false.
+  std::vector<std::vector<Bytes>> LeastOf(int64_t in_flight,
+                                          const std::function<bool(int64_t)>& work) const;
   // Returns the longest range of layers from `first_layer` on that fits in the stage. Later stages
   // keep less per layer, so taking as many layers as possible leaves them least.
   StageReach ReachOfStage(int stage_index, int first_layer,

@@ -244,11 +244,15 @@ class MemorySearch {
       masks = std::move(split);
     }
     for (const OptionMask& mask : masks) {
-      // There can be one for each strategy. The first plan is made whatever the limits say.
+      // There can be one for each strategy. The first plan is made whatever the limits say, unless
+      // its tables of sums take long.
       if (plan_.has_value() && !meter_.ShouldContinue()) return;
-      const PipelineMemory memory(setting, mask);
+      const PipelineMemory memory(setting, mask, meter_.Worker());
       Bytes fits = best_ - Bytes::Of(1);
-      if (!memory.Fits(fits)) continue;
+      if (!memory.Fits(fits)) {
+        if (meter_.stopped()) return;
+        continue;
+      }
       if (!enough.has_value()) {
         // A power of two times what there is comes near, so that a search that must end has an
         // answer within a factor of two.
