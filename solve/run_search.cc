@@ -1,8 +1,10 @@
 #include "solve/run_search.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -19,6 +21,9 @@ namespace {
 // a plan of a thousand unlike layers takes about 10 ms, so that a limit of 2 s has time for about
 // 20 of them, and a question of usual size for all.
 constexpr double kShareForChecks = 0.1;
+
+// The largest part of the time that is kept for what takes as long after a search as before it.
+constexpr double kShareForCheck = 0.25;
 
 bool GivesSeveralPlans(const PlanningRules& rules) {
   return rules.top_plan_count > 1 || rules.wants_memory_front;
@@ -51,8 +56,23 @@ FinishedSearch RunSearch(const PlannerFunction& planner, const PlanningProblem& 
   control.wanted_gap_ratio = limits.wanted_gap_ratio;
   const absl::Duration search_end =
       GivesSeveralPlans(problem.rules()) ? end - kShareForChecks * limits.time_limit : end;
-  control.should_stop = [&setup, &clock, search_end] {
-    return clock.Steady() >= search_end || (setup.should_stop && setup.should_stop());
+  // A planner first prices the layers of the problem, and asks nobody meanwhile. The check of its
+  // plan does so again, so as much of the limit is kept for it: 0.1 s for a thousand unlike layers.
+  const absl::Duration cpu_start = ThreadCpuTime();
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<int64_t> kept_nanoseconds = -1;
+  control.should_stop = [&setup, &clock, &limits, &kept_nanoseconds, search_end, end, cpu_start,
+                         caller] {
+    int64_t kept = kept_nanoseconds.load(std::memory_order_relaxed);
+    if (kept < 0 && std::this_thread::get_id() == caller) {
+      kept = absl::ToInt64Nanoseconds(
+          std::min(ThreadCpuTime() - cpu_start, kShareForCheck * limits.time_limit));
+      kept = std::max<int64_t>(kept, 0);
+      kept_nanoseconds = kept;
+    }
+    const absl::Duration kept_time = absl::Nanoseconds(std::max<int64_t>(kept, 0));
+    return clock.Steady() >= std::min(search_end, end - kept_time) ||
+           (setup.should_stop && setup.should_stop());
   };
   if (setup.on_progress) {
     control.on_progress = [&setup](const SearchProgress& progress) {
@@ -65,7 +85,6 @@ FinishedSearch RunSearch(const PlannerFunction& planner, const PlanningProblem& 
       helper_cpu_nanoseconds += absl::ToInt64Nanoseconds(setup.helpers->Run(count, work));
     };
   }
-  const absl::Duration cpu_start = ThreadCpuTime();
   FinishedSearch search{.result = planner(problem, planner_name, control)};
   search.cpu = ThreadCpuTime() - cpu_start + absl::Nanoseconds(helper_cpu_nanoseconds.load());
   search.wall = clock.Steady() - start;

@@ -40,8 +40,9 @@ using PlannerFunction = std::function<absl::StatusOr<PlanningResult>(
 // The limits of one search. Whichever is reached first ends the search with the best plan so far.
 struct SearchLimits {
   // Wall time from the call of `RunSearch`, the check of the result included. A value of 0 or below
-  // ends the search at its first look at the clock. If several plans are wanted, the search ends
-  // when a tenth of it is left, which is for the checks of the others.
+  // ends the search at its first look at the clock. The search ends when as much of it is left as
+  // the planner took before that look, at most a quarter, which is for the check of the plan; if
+  // several plans are wanted, when at least a tenth is left, for the checks of the others.
   absl::Duration time_limit = absl::InfiniteDuration();
   // States expanded, after about which the search ends; 0 means no limit.
   int64_t max_state_count = 0;

@@ -102,6 +102,26 @@ TEST(RunSearch, ChecksOfSeveralPlansHaveATenthOfTheTime) {
   }
 }
 
+// The check prices the problem again.
+TEST(RunSearch, KeepsTimeForTheCheck) {
+  const PlannerFunction planner = [](const PlanningProblem& problem, absl::string_view name,
+                                     const SearchControl& control) {
+    const absl::Duration start = ThreadCpuTime();
+    while (ThreadCpuTime() - start < absl::Milliseconds(50)) {
+    }
+    while (!control.should_stop()) {
+    }
+    return FindPlan(problem, name, control);
+  };
+  SearchLimits limits;
+  limits.time_limit = absl::Milliseconds(500);
+  const absl::Duration start = Clock::Real().Steady();
+  ASSERT_OK(Search(planner, limits).result);
+  EXPECT_GE(Clock::Real().Steady() - start, absl::Milliseconds(375));
+  // The search ended 50 ms early; its wall time is without the check.
+  EXPECT_LT(Search(planner, limits).wall, absl::Milliseconds(500));
+}
+
 TEST(RunSearch, TheCallerCanEndIt) {
   SearchSetup setup;
   setup.should_stop = [] { return true; };
