@@ -127,7 +127,9 @@ absl::Status ShapeCore::StartSearch(const SharedQuestion& question, const ShapeF
 }
 
 absl::StatusOr<ShapeTry> ShapeCore::Try(const Question& question, const v1::DeviceOffer& offer,
-                                        int device_count, const SearchOrder& order) {
+                                        int device_count, SearchOrder order) {
+  // What is known of the devices may have to be read first.
+  const absl::Duration end = dependencies_.clock.Steady() + order.time_limit;
   PARPLAN_ASSIGN_OR_RETURN(Topology topology, OfferTopology(question.cluster, offer, device_count));
   PARPLAN_ASSIGN_OR_RETURN(
       JobKnowledge known,
@@ -137,6 +139,7 @@ absl::StatusOr<ShapeTry> ShapeCore::Try(const Question& question, const v1::Devi
       PlanningProblem::Create(question.model, std::make_shared<const Topology>(topology),
                               std::move(known.knowledge), question.global_batch_size,
                               RulesOfShape(question.options, question.money.has_value())));
+  order.time_limit = std::max(end - dependencies_.clock.Steady(), absl::ZeroDuration());
   PARPLAN_ASSIGN_OR_RETURN(PlannerAnswer answer,
                            ExecuteOrder(dependencies_.planner, problem, order, dependencies_.clock,
                                         dependencies_.observer));

@@ -95,9 +95,9 @@ class ShapeCore {
                                     absl::Duration queue_duration,
                                     const std::function<bool()>& stopping);
 
-  // Plans for one count of one offer.
+  // Plans for one count of one offer, in `order.time_limit` from the call.
   absl::StatusOr<ShapeTry> Try(const Question& question, const v1::DeviceOffer& offer,
-                               int device_count, const SearchOrder& order);
+                               int device_count, SearchOrder order);
 
   Dependencies dependencies_;
   LruCache<ReadyShape> ready_shapes_;

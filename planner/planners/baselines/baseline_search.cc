@@ -226,23 +226,28 @@ class BaselineSearch {
         for (const int64_t count : counts) {
           if (!meter_.ShouldContinue()) return;
           if (count > kMaxForwardPassCount / degree) continue;
-          AddCandidates(batch, static_cast<int>(degree), count);
+          if (!AddCandidates(batch, static_cast<int>(degree), count)) return;
         }
       }
     }
     listed_all_ = true;
   }
 
-  void AddCandidates(size_t batch, int degree, int64_t count) {
+  // Returns false if the meter stopped.
+  bool AddCandidates(size_t batch, int degree, int64_t count) {
     const PlanningProblem& problem = batches_[batch];
     const std::vector<SearchSpace> spaces = Spaces(degree, problem.global_batch_size() / count);
     for (size_t space = 0; space < spaces.size(); ++space) {
-      const StageTables tables(problem, costs_, spaces[space], degree, count);
+      // There can be a space for each strategy, and each bound takes as long as its table.
+      if (!meter_.ShouldContinue()) return false;
+      const StageTables tables(problem, costs_, spaces[space], degree, count, &meter_);
+      if (meter_.stopped()) return false;
       if (!tables.usable()) continue;
       const Seconds bound = StepLowerBound(tables, StageBudget(degree));
       candidates_.push_back({batch, degree, count, space, bound,
                              bound / static_cast<double>(problem.global_batch_size())});
     }
+    return true;
   }
 
   void Visit(const Candidate& candidate) {
@@ -255,7 +260,8 @@ class BaselineSearch {
     const std::vector<SearchSpace> spaces =
         Spaces(degree, problem.global_batch_size() / candidate.micro_batch_count);
     const StageTables tables(problem, costs_, spaces[candidate.space], degree,
-                             candidate.micro_batch_count);
+                             candidate.micro_batch_count, best_.has_value() ? &meter_ : nullptr);
+    if (meter_.stopped()) return;
     std::optional<PredictedPlan>& best = best_of_batch_[candidate.batch_index];
     const CandidateOutcome outcome = SearchCandidate(problem, costs_, tables, meter_, best);
     if (best && (!best_ || IsBetterPlan(*best, *best_))) best_ = best;

@@ -48,9 +48,11 @@ class StageTables {
  public:
   // Lists the strategies of `space` that the problem allows and computes their costs. Keeps no
   // reference to its arguments. REQUIRES: `pipeline_parallel_degree` divides the devices of
-  // `problem` and `micro_batch_count` its `global_batch_size()`, which is not checked.
+  // `problem` and `micro_batch_count` its `global_batch_size()`, which is not checked. Once
+  // `meter`, if it is not null, ends the search the table is not usable.
   StageTables(const PlanningProblem& problem, const CostModel& costs, const SearchSpace& space,
-              int pipeline_parallel_degree, int64_t micro_batch_count);
+              int pipeline_parallel_degree, int64_t micro_batch_count,
+              SearchMeter* meter = nullptr);
 
   // Return the arguments of the constructor with these names.
   int pipeline_parallel_degree() const { return pipeline_parallel_degree_; }

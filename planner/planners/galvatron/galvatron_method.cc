@@ -41,7 +41,7 @@ const std::vector<GalvatronTables>& GalvatronTableCache::Of(int pipeline_paralle
       tables_.try_emplace(std::tuple(pipeline_parallel_degree, micro_batch_size, with_recompute));
   if (!is_new) return found->second;
   const GalvatronTables tables(space_, costs_, pipeline_parallel_degree, micro_batch_size,
-                               with_recompute);
+                               with_recompute, meter_);
   if (tables.usable()) found->second = tables.Choices(space_);
   return found->second;
 }

@@ -39,17 +39,20 @@ struct GalvatronMethod {
 class GalvatronTableCache {
  public:
   // References must outlive this object.
-  GalvatronTableCache(const StrategySpace& space, const CostModel& costs)
-      : space_(space), costs_(costs) {}
+  GalvatronTableCache(const StrategySpace& space, const CostModel& costs,
+                      SearchMeter* meter = nullptr)
+      : space_(space), costs_(costs), meter_(meter) {}
 
-  // Returns the tables that together cover the strategies; none if some layer has no strategy or
-  // there are fewer units than stages. They live as long as this object.
+  // Returns the tables that together cover the strategies; none if some layer has no strategy,
+  // there are fewer units than stages, or the meter, if there is one, has ended the search. They
+  // live as long as this object.
   const std::vector<GalvatronTables>& Of(int pipeline_parallel_degree, int64_t micro_batch_size,
                                          bool with_recompute);
 
  private:
   const StrategySpace& space_;
   const CostModel& costs_;
+  SearchMeter* const meter_;
   std::map<std::tuple<int, int64_t, bool>, std::vector<GalvatronTables>> tables_;
 };
 

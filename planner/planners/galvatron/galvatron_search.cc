@@ -66,7 +66,7 @@ class GalvatronSearch {
         meter_(meter),
         control_(control),
         space_(problem, costs),
-        tables_(space_, costs) {
+        tables_(space_, costs, &meter) {
     for (const GalvatronMethod& method : methods) {
       searches_.emplace_back(problem, costs, space_, tables_, method, meter);
     }

@@ -15,6 +15,7 @@
 #include "base/units.h"
 #include "planner/cost/cost_model.h"
 #include "planner/model/strategy.h"
+#include "planner/search/base/search_meter.h"
 #include "planner/search/space/strategy_space.h"
 
 namespace parplan {
@@ -61,9 +62,10 @@ class GalvatronTables {
  public:
   // Lists the strategies of `space`, which `costs` prices, that the tree has: tensor and data
   // parallelism in either order, all parameters sharded or none, and, if `with_recompute`, whole
-  // layers recomputed or none (docs/papers.md 1.1, 2.1).
+  // layers recomputed or none (docs/papers.md 1.1, 2.1). Once `meter`, if it is not null, ends the
+  // search the tables are not usable.
   GalvatronTables(const StrategySpace& space, const CostModel& costs, int pipeline_parallel_degree,
-                  int64_t micro_batch_size, bool with_recompute);
+                  int64_t micro_batch_size, bool with_recompute, SearchMeter* meter = nullptr);
 
   // Whether every unit has an option and there are at least as many units as stages. If not, only
   // this and the numbers given to the constructor have a meaning.

@@ -107,7 +107,9 @@ class LeanPartition {
   }
 
   void Choose(size_t position) {
-    if (!meter_.Expand(1) || Needed() >= limit_) return;
+    // A sum over all definitions of all stages is the work of a state.
+    const auto work = static_cast<int64_t>(order_.size()) * counts_.stage_count();
+    if (!meter_.Expand(1) || !meter_.Work(work) || Needed() >= limit_) return;
     if (position == order_.size()) return Try();
     const int definition = order_[position];
     for (int index : lean_[definition]) {
