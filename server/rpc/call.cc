@@ -26,12 +26,6 @@ std::string RequestIdOf(const grpc::CallbackServerContext& context) {
   return IsRequestId(given) ? std::string(given) : MakeRequestId();
 }
 
-// Returns the host in gRPC's name of a peer, "ipv4:127.0.0.1:50000"; empty for a Unix socket.
-std::string HostOfPeer(absl::string_view peer) {
-  if (absl::StartsWith(peer, "unix") || absl::StartsWith(peer, kDescriptorPeer)) return "";
-  return std::string(peer.substr(0, peer.rfind(':')));
-}
-
 // A cancellation this close before the deadline counts as the deadline: a caller cancels by its own
 // clock, and its message may arrive a moment before the deadline of this server's clock.
 constexpr absl::Duration kDeadlineTolerance = absl::Milliseconds(20);
@@ -43,6 +37,11 @@ absl::Duration TimeLeft(const grpc::CallbackServerContext& context, absl::Durati
 }
 
 }  // namespace
+
+std::string HostOfPeer(absl::string_view peer) {
+  if (absl::StartsWith(peer, "unix") || absl::StartsWith(peer, kDescriptorPeer)) return "";
+  return std::string(peer.substr(0, peer.rfind(':')));
+}
 
 Call::Call(const RpcContext& rpc, absl::string_view method,
            grpc::CallbackServerContext& server_context, Deadline deadline)

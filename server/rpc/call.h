@@ -173,6 +173,9 @@ int64_t AnswerBytes(const Answer& answer) {
   }
 }
 
+// Returns the host in gRPC's name of a peer, "ipv4:127.0.0.1:50000"; empty for a Unix socket.
+std::string HostOfPeer(absl::string_view peer);
+
 // Returns the error for a client that has sent nothing for `max_silence`: DEADLINE_EXCEEDED
 // without a reason.
 absl::Status SilentStreamError(absl::Duration max_silence);

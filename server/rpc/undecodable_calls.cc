@@ -2,13 +2,16 @@
 
 #include <grpcpp/server_context.h>
 
+#include <memory>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "server/access/access_table.h"
+#include "server/rpc/bounded_request.h"
 #include "server/rpc/peer_identity.h"
+#include "server/rpc/request_memory.h"
 
 namespace parplan {
 namespace {
@@ -29,6 +32,7 @@ class Watcher final : public grpc::experimental::Interceptor {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_INITIAL_METADATA) &&
         absl::StartsWith(info_.method(), kHealth)) {
       rpc_.gate.CallRefused(info_.server_context()->peer());
+      TakeMemory();
     }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS) &&
         methods->GetSendStatus().error_code() == grpc::StatusCode::UNIMPLEMENTED) {
@@ -39,6 +43,18 @@ class Watcher final : public grpc::experimental::Interceptor {
   }
 
  private:
+  // A watch of health stays as long as its client likes. It counts as a request in progress, and is
+  // cancelled where those have no more room.
+  void TakeMemory() {
+    grpc::ServerContextBase& context = *info_.server_context();
+    const std::shared_ptr<const Caller> caller =
+        CallerOf(context, rpc_.gate, rpc_.authorizer, rpc_.core.clock().Now());
+    rpc_.requests.Reserve(this, kCallBytes);
+    memory_ = rpc_.requests.Take(
+        this, caller->owner().empty() ? HostOfPeer(context.peer()) : caller->owner());
+    if (!memory_->status().ok()) context.TryCancel();
+  }
+
   void Report() const {
     const absl::string_view path = info_.method();
     CallRecord record;
@@ -61,6 +77,8 @@ class Watcher final : public grpc::experimental::Interceptor {
   grpc::experimental::ServerRpcInfo& info_;
   const bool is_ours_;
   const absl::Duration start_;
+  // Of a call of health, until gRPC destroys this at the end of the call; else null.
+  std::unique_ptr<const RequestMemory::Share> memory_;
 };
 
 }  // namespace
