@@ -172,9 +172,21 @@ absl::Status CheckRulesOf(const Planner& planner, const PlanningRules& rules) {
   return absl::OkStatus();
 }
 
+// Different layers of a model that is planned operator by operator, at most. A programme of 1,000
+// has a million columns; each further layer adds some half a megabyte, and time that nobody is
+// asked for.
+constexpr size_t kMaxDefinitionsByOperators = 1024;
+
 // Checks that the planner knows all layers of the model.
 absl::Status CheckLayersOf(const Planner& planner, const ModelSpec& model) {
   if (!planner.by_operators) return absl::OkStatus();
+  if (model.layer_definitions().size() > kMaxDefinitionsByOperators) {
+    return FieldError(
+        Reason::kSpecInvalid, "planner",
+        absl::StrCat("`", planner.name, "` plans the operators of at most ",
+                     kMaxDefinitionsByOperators, " different layers, and the model has ",
+                     model.layer_definitions().size(), "; ask `exact`"));
+  }
   for (const LayerDefinition& layer : model.layer_definitions()) {
     if (HasUsualParts(layer)) continue;
     return FieldError(

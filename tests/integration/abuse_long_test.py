@@ -289,6 +289,35 @@ class LongAttacks:
         self.assertLess(self.peak(server), 512 * MEBI)
         self.assert_serves(server, PROMPT_SECONDS)
 
+    def test_questions_of_unlike_layers_are_bounded(self):
+        """Thousands of layers that all differ, on devices where nothing fits, with one micro-batch:
+        every table is as large as it can be, and is made again for each stage."""
+        limit = 10
+        server = self.serve("--max-search-time", f"{limit}s", "--workers", "2", memory=2048 * MEBI)
+        client = self.client(server)
+        client.service(PLANS)
+        for number, (planner, layers) in enumerate(
+                (planner, layers) for planner in ("exact", *PLANNERS) for layers in (1000, 3072)):
+            # Batches that many numbers of replicas divide.
+            question = hard_question(512 * number, nodes=2048)
+            spec = question["spec"]
+            spec["topology"]["node_groups"][0]["device_memory_bytes"] = 2 << 30
+            decoder = spec["model"]["layer_definitions"][0]
+            spec["model"]["layer_definitions"] = [
+                {**decoder, "layer_definition_id": f"decoder-{kind}", "hidden_size": 2048,
+                 "feed_forward_size": 8192 + kind * 389 % layers * 8} for kind in range(layers)]
+            spec["model"]["layer_runs"] = [{"layer_definition_id": f"decoder-{kind}",
+                                            "layer_count": 1} for kind in range(layers)]
+            spec["options"] = {"allow_estimates": True, "planner": planner,
+                               "micro_batch_count": 1, "search_time_limit": parplan.seconds(limit)}
+            took, code = self.first_answer(client, question)
+            say(f"{self.kind}: {layers} unlike layers, {planner}: {code} after {took:.1f} s of "
+                f"{limit} s; physical memory {self.peak(server) // MEBI} MiB at most so far")
+            self.assertIsNone(server.process.poll(), planner)
+            with self.subTest(f"{planner}, {layers}"):
+                self.assertLess(self.peak(server), 1536 * MEBI)
+                self.assertLess(took, 1.1 * limit + 1)
+
     def test_a_question_of_many_devices_is_bounded(self):
         limit = 20
         server = self.serve("--max-search-time", f"{limit}s", memory=2048 * MEBI)
