@@ -33,6 +33,7 @@
 #include "base/service/metrics/process_metrics.h"
 #include "base/service/shell/port_file.h"
 #include "base/status_macros.h"
+#include "base/system/machine_memory.h"
 #include "base/system/steady_clock.h"
 #include "planner/find_plan.h"
 #include "proto/envelope/key_store.h"
@@ -290,6 +291,7 @@ int Serve(const Settings& settings, const Signals& signals, const SettingsReader
 
   RpcServerOptions options = RpcOptionsOf(settings);
   options.connections = LimitsForDescriptors(RaiseDescriptorLimit());
+  options.connections.max_resident_bytes = UsableMemoryBytes() / 4 * 3;
   options.logger = [&log](const CallRecord& record) { log.LogCall(record); };
   options.authorizer = served.authorizer;
   absl::StatusOr<std::unique_ptr<RpcServer>> server = RpcServer::Start(*served.core, options);

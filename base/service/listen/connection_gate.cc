@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fstream>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -38,6 +39,20 @@ constexpr absl::Duration kMinIdleTime = absl::Seconds(1);
 constexpr int kMaxAcceptedInARound = 256;
 constexpr int kMaxEvents = 256;
 constexpr int kMaxWaitMilliseconds = 1000;
+
+// A look reads a file of /proc, in some 10 us.
+constexpr absl::Duration kMemoryLookInterval = absl::Milliseconds(200);
+// So that a burst of others does not end the connections of all idle clients at once.
+constexpr int kMaxEndedForMemory = 64;
+
+// Returns the physical memory of this process; 0 if the system does not say.
+int64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t total_pages = 0;
+  int64_t resident_pages = 0;
+  file >> total_pages >> resident_pages;
+  return file ? resident_pages * sysconf(_SC_PAGESIZE) : 0;
+}
 
 // Numbers of epoll that are no connections. Listeners follow at kFirstListener.
 constexpr uint64_t kWake = ~uint64_t{0};
@@ -193,6 +208,7 @@ void ConnectionGate::Loop() {
         }
       }
       wait = CloseSilent();
+      RelieveMemory();
       admitted.swap(admitted_);
       is_handing_over_ = !admitted.empty();
     }
@@ -218,6 +234,15 @@ int ConnectionGate::CloseSilent() {
     ++counts_.silent;
   }
   return kMaxWaitMilliseconds;
+}
+
+void ConnectionGate::RelieveMemory() {
+  const absl::Duration now = Steady();
+  if (limits_.max_resident_bytes == 0 || now - memory_look_ < kMemoryLookInterval) return;
+  memory_look_ = now;
+  if (ResidentBytes() <= limits_.max_resident_bytes) return;
+  for (int ended = 0; ended < kMaxEndedForMemory && EndOldest(idle_); ++ended) {
+  }
 }
 
 void ConnectionGate::Accept(int listener) {

@@ -54,6 +54,10 @@ struct ConnectionLimits {
   // limit of concurrent calls knows nothing (CVE-2023-44487).
   double max_cancelled_calls = 1000;
   double max_cancelled_calls_per_second = 100;
+  // Physical memory of the process above which connections without a call are ended, those that
+  // have been for longest first, until the process has less; 0 for no limit. gRPC shows a call to
+  // nobody before its request has come, so a connection without a call may hold a thousand of them.
+  int64_t max_resident_bytes = 0;
 };
 
 // Raises the soft limit of this process's descriptors to the hard one, but not beyond 65,536.
@@ -183,6 +187,8 @@ class ConnectionGate {
   // All below REQUIRE the lock. Returns the milliseconds until the first silent connection has been
   // silent for too long, at most a second.
   int CloseSilent();
+  // Ends up to `kMaxEndedForMemory` connections without a call if the process has too much memory.
+  void RelieveMemory();
   void Accept(int listener);
   void Shed(int listener);
   void AddSilent(FileDescriptor descriptor, int listener);
@@ -216,6 +222,7 @@ class ConnectionGate {
   std::unordered_map<std::string, uint64_t> number_of_peer_;
   std::unordered_map<std::string, Source> sources_;
   IdleSet idle_;
+  absl::Duration memory_look_;  // The last look at the memory of the process.
   UserNumbers numbers_;
   ConnectionCounts counts_;
   // To hand over at the end of a round.

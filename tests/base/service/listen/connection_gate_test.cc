@@ -245,6 +245,16 @@ TEST(ConnectionGate, IdleOnesGiveWayAndBusyOnesDoNot) {
   EXPECT_EQ(world.gate().counts().open, 3);
 }
 
+TEST(ConnectionGate, IdleOnesEndWhereTheProcessHasTooMuchMemory) {
+  World world({.max_open_count = 6, .max_resident_bytes = 1});
+  const auto busy = Join(world, 1);
+  const auto idle = Join(world, 2);
+  world.gate().CallStarted(busy->peer());
+  EXPECT_TRUE(idle->IsEnded());
+  EXPECT_TRUE(busy->IsQuiet());
+  EXPECT_EQ(world.gate().counts().idle, 1);
+}
+
 TEST(ConnectionGate, AnotherHostFindsAPlaceBesideAFlood) {
   World world({.max_open_count = 6}, "[::]:0");
   std::vector<std::unique_ptr<Client>> flood;
