@@ -125,7 +125,8 @@ class CandidateSearch {
     const std::optional<Partition> only = OnlyPartition(even, memory);
     const std::optional<MemoryBalancedPartition> by_memory =
         only ? MemoryBalancedPartition{*only, LeastMemoryOf(definitions, memory, *only)}
-             : MemoryBalancedSplit(definitions, memory, even);
+             : MemoryBalancedSplit(definitions, memory, even, meter_.Worker());
+    if (meter_.stopped() && !by_memory.has_value()) return outcome;
     PARPLAN_CHECK(by_memory.has_value());
     const MemoryOverheads& overheads = costs_.searched_group().overheads();
     outcome.smallest_usable_memory = overheads.Upper(overheads.DeviceMemory(

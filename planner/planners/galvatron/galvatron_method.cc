@@ -176,7 +176,10 @@ Bytes GalvatronMethodSearch::LeastMemoryOf(Candidate& candidate) {
     const std::optional<LeastMemory> memory = stages.LeastMemoryOfStages();
     // The search has ended; no plan is looked for.
     if (!memory) return Bytes::Max();
-    least = MemoryBalancedSplit(tables.kind_of_unit(), *memory, EvenUnits(tables))->layer_counts;
+    const std::optional<MemoryBalancedPartition> balanced =
+        MemoryBalancedSplit(tables.kind_of_unit(), *memory, EvenUnits(tables), meter_.Worker());
+    if (!balanced) return Bytes::Max();
+    least = balanced->layer_counts;
   }
   // Other partitions of the rules need at least as much for their fullest stage.
   Bytes peak;
@@ -219,7 +222,10 @@ std::vector<Partition> GalvatronMethodSearch::Starts(const GalvatronTables& tabl
   std::vector<double> kept_in_first;
   for (const Bytes kept : stages.LeastKept(0)) kept_in_first.push_back(kept.as_double());
   add(GreedyMemorySplitOr(kept_in_first, even));
-  add(MemoryBalancedSplit(tables.kind_of_unit(), memory, even)->layer_counts);
+  if (const std::optional<MemoryBalancedPartition> balanced =
+          MemoryBalancedSplit(tables.kind_of_unit(), memory, even, meter_.Worker())) {
+    add(balanced->layer_counts);
+  }
   const Bytes budget = costs_.searched_group().overheads().TensorBudget(
       searched_->usable_memory(), static_cast<int>(even.size()),
       problem_.device_count() / static_cast<int>(even.size()));

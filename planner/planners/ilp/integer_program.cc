@@ -38,7 +38,9 @@ class StopSimplex : public ClpEventHandler {
  public:
   explicit StopSimplex(const SolveLimits& limits) : limits_(&limits) {}
   int event(Event what) override {
-    if (what != endOfIteration || ++count_ % kIterationsBetweenQuestions != 0) return -1;
+    const bool is_step = what == endOfIteration && ++count_ % kIterationsBetweenQuestions == 0;
+    // A factorization of a large programme takes as long as many steps.
+    if (!is_step && what != endOfFactorization) return -1;
     return limits_->should_stop && limits_->should_stop() ? 0 : -1;
   }
   ClpEventHandler* clone() const override { return new StopSimplex(*this); }

@@ -260,9 +260,9 @@ std::optional<Partition> MemoryLimitedSplit(absl::Span<const int> kind_of_layer,
   return splitter.ClosestTo(preferred);
 }
 
-std::optional<MemoryBalancedPartition> MemoryBalancedSplit(absl::Span<const int> kind_of_layer,
-                                                           const LeastMemory& memory,
-                                                           const Partition& preferred) {
+std::optional<MemoryBalancedPartition> MemoryBalancedSplit(
+    absl::Span<const int> kind_of_layer, const LeastMemory& memory, const Partition& preferred,
+    const std::function<bool(int64_t)>& work) {
   const auto fits = [&](int64_t limit) {
     return Splitter<MemoryLoad>(MemoryLoad(kind_of_layer, memory, limit),
                                 static_cast<int>(kind_of_layer.size()),
@@ -278,7 +278,9 @@ std::optional<MemoryBalancedPartition> MemoryBalancedSplit(absl::Span<const int>
     return std::nullopt;
   }
   int64_t too_small = -1;
+  const auto sums = static_cast<int64_t>(kind_of_layer.size() * memory.caps.size());
   while (enough - too_small > 1) {
+    if (work && !work(sums)) return std::nullopt;
     const int64_t middle = too_small + (enough - too_small) / 2;
     (fits(middle) ? enough : too_small) = middle;
   }

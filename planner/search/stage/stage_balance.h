@@ -15,6 +15,7 @@
 #define PARPLAN_PLANNER_SEARCH_STAGE_STAGE_BALANCE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -73,12 +74,14 @@ struct MemoryBalancedPartition {
 
 // Makes the least memory of the fullest stage as small as possible: exactly, under the
 // micro-batches in flight that `memory` was computed for. Boundaries are as close to those of
-// `preferred` as that allows. Returns nothing if no partition has a strategy for every layer.
+// `preferred` as that allows. Returns nothing if no partition has a strategy for every layer, or
+// once `work` (`SearchMeter::Worker`), if it is not empty, returns false: each of some forty
+// halvings takes O(layers * caps).
 //
 //   kind_of_layer   [layer]
-std::optional<MemoryBalancedPartition> MemoryBalancedSplit(absl::Span<const int> kind_of_layer,
-                                                           const LeastMemory& memory,
-                                                           const Partition& preferred);
+std::optional<MemoryBalancedPartition> MemoryBalancedSplit(
+    absl::Span<const int> kind_of_layer, const LeastMemory& memory, const Partition& preferred,
+    const std::function<bool(int64_t)>& work = nullptr);
 
 // Returns the partition closest to `preferred`, boundary by boundary from the first stage, in which
 // the least memory of no stage exceeds `limit`; nothing if there is none.
