@@ -196,8 +196,8 @@ absl::Status LoadDevice(Device& device, LayerKernels& kernels, int64_t side,
   ArrayPool pool(device.memory());
   const int64_t count = side * side;
   const int64_t element_size = ElementSize(kernels.type());
-  PARPLAN_ASSIGN_OR_RETURN(const Array matrices, pool.Take(ArrayUse::kTransient,
-                                                           Bytes::Of(3 * count * element_size)));
+  PARPLAN_ASSIGN_OR_RETURN(const Array matrices,
+                           pool.Take(ArrayUse::kTransient, Bytes::Of(3 * count * element_size)));
   kernels.FillNormal({.stream = 1,
                       .deviation = 1.0,
                       .column_count = side,

@@ -248,14 +248,15 @@ absl::Status PlanCore::QueueSearch(const SharedQuestion& question, const PlanFli
   const absl::Duration submitted = dependencies_.clock.Steady();
   // The task holds the turn, and the pool destroys the task when it is done.
   const auto run = [this, question, flight, submitted,
-                    turn = std::move(turn)](const std::function<bool()>& stopping) {
+                    turn = std::move(turn)](
+                       const std::function<bool()>& stopping) -> absl::StatusOr<SharedAnswer> {
     if (dependencies_.turns != nullptr) {
-      if (const SharedAnswer issued = FindIssued(*question)) {
+      if (SharedAnswer issued = FindIssued(*question)) {
         dependencies_.observer.SearchShared();
-        return flight->Finish(issued);
+        return issued;
       }
     }
-    flight->Finish(Search(*question, dependencies_.clock.Steady() - submitted, *flight, stopping));
+    return Search(*question, dependencies_.clock.Steady() - submitted, *flight, stopping);
   };
   return QueueSharedSearch<SharedAnswer>(dependencies_.pool, flight,
                                          {question->caller->owner(), question->cluster}, run);

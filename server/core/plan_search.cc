@@ -149,11 +149,13 @@ absl::StatusOr<PlannerAnswer> ExecuteOrder(const PlannerFunction& planner,
   try {
     return Execute(planner, problem, order, clock, observer);
   } catch (const std::bad_alloc&) {
+    const MemoryAccount::Scope uncounted(nullptr);  // A planner's library may not have freed all.
     // The planner took more between two questions than the account has above its budget, or the
     // system has none.
     if (memory != nullptr) return OutOfMemoryError(*memory);
     return absl::ResourceExhaustedError("the server has no memory for the search; ask again");
   } catch (const std::exception& error) {
+    const MemoryAccount::Scope uncounted(nullptr);
     return absl::InternalError(
         absl::StrCat("the search failed: ", error.what(), "; report it with the question"));
   }

@@ -120,7 +120,7 @@ absl::Status ShapeCore::StartSearch(const SharedQuestion& question, const ShapeF
   }
   const absl::Duration submitted = dependencies_.clock.Steady();
   const auto run = [this, question, flight, submitted](const std::function<bool()>& stopping) {
-    flight->Finish(Shape(*question, *flight, dependencies_.clock.Steady() - submitted, stopping));
+    return Shape(*question, *flight, dependencies_.clock.Steady() - submitted, stopping);
   };
   return QueueSharedSearch<SharedShape>(dependencies_.pool, flight,
                                         {question->owner, question->cluster}, run);

@@ -3,6 +3,7 @@
 #ifndef PARPLAN_SERVER_CORE_SHARED_SEARCH_H_
 #define PARPLAN_SERVER_CORE_SHARED_SEARCH_H_
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/system/memory_account.h"
 #include "server/core/search_pool.h"
 #include "server/core/single_flight.h"
 
@@ -20,15 +22,26 @@ namespace parplan {
 // another owner who waits for it too as `FairQueue::Share` says. If a quota or a full queue takes
 // the place away, now or later, the callers of that holder alone are refused, and the search goes
 // on on behalf of the others. Returns OK if a caller has an answer or will have one; else the error
-// of `SearchPool::Submit`, which the flight is to end with. REQUIRES, unchecked: `run` ends the
-// flight (`Flight::Finish`), and `pool` outlives the search.
+// of `SearchPool::Submit`, which the flight is to end with. The flight ends with what `run`
+// returns, given the pool's question whether to stop, and with INTERNAL if it throws. REQUIRES,
+// unchecked: `pool` outlives the search.
 template <typename Answer>
-absl::Status QueueSharedSearch(SearchPool& pool, const std::shared_ptr<Flight<Answer>>& flight,
-                               SearchPlace place,
-                               const std::function<void(const std::function<bool()>&)>& run) {
+absl::Status QueueSharedSearch(
+    SearchPool& pool, const std::shared_ptr<Flight<Answer>>& flight, SearchPlace place,
+    const std::function<absl::StatusOr<Answer>(const std::function<bool()>&)>& run) {
   while (true) {
     SearchPool::Task task;
-    task.run = run;
+    task.run = [flight, run](const std::function<bool()>& stopping) {
+      absl::StatusOr<Answer> answer = absl::InternalError("the search threw an exception");
+      try {
+        answer = run(stopping);
+      } catch (const std::exception&) {
+        // Searches that have no memory say so themselves (`ExecuteOrder`).
+      }
+      // Answers to callers are not part of the search, whose memory may be used up.
+      const MemoryAccount::Scope uncounted(nullptr);
+      flight->Finish(answer);
+    };
     task.drop = [flight](const absl::Status& status) { flight->Finish(status); };
     task.place = place;
     task.displace = [&pool, flight, run, cluster = place.cluster](const absl::Status& status,

@@ -311,9 +311,9 @@ class LongAttacks:
             spec["options"] = {"allow_estimates": True, "planner": planner,
                                "micro_batch_count": 1, "search_time_limit": parplan.seconds(limit)}
             took, code = self.first_answer(client, question)
+            self.assertIsNone(server.process.poll(), f"{planner} ended the server")
             say(f"{self.kind}: {layers} unlike layers, {planner}: {code} after {took:.1f} s of "
                 f"{limit} s; physical memory {self.peak(server) // MEBI} MiB at most so far")
-            self.assertIsNone(server.process.poll(), planner)
             with self.subTest(f"{planner}, {layers}"):
                 self.assertLess(self.peak(server), 1536 * MEBI)
                 self.assertLess(took, 1.1 * limit + 1)

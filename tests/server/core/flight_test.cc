@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -410,7 +411,7 @@ TEST_F(HeldSearches, ASearchThatLosesItsPlaceGoesOnForTheOthersWhoWaitForIt) {
   }));
   // With two of its own waiting, `a` would gain nothing from a third.
   ASSERT_OK(QueueSharedSearch<int>(pool, flight, {"cn:n", kCluster},
-                                   [&](const std::function<bool()>&) { flight->Finish(7); }));
+                                   [](const std::function<bool()>&) { return 7; }));
   for (int i = 0; i < 3; ++i) Submit("z");
   // Two of each other holder wait once the two of `a` have run.
   for (const char* name : {"a", "n", "z", "a"}) {
@@ -425,6 +426,26 @@ TEST_F(HeldSearches, ASearchThatLosesItsPlaceGoesOnForTheOthersWhoWaitForIt) {
   EXPECT_THAT(lost, ElementsAre("o"));
   Release(100);
   EXPECT_THAT(answer_of_a.get_future().get(), IsOkAndHolds(7));
+}
+
+TEST_F(HeldSearches, ASearchThatThrowsAnswersItsCallersAndTheNextOneRuns) {
+  for (const bool throws : {true, false}) {
+    std::promise<absl::StatusOr<int>> answer;
+    const auto flight = std::make_shared<Flight<int>>(Clock::Real(), nullptr);
+    ASSERT_TRUE(flight->Join(CallOf("a"), nullptr,
+                             [&](const absl::StatusOr<int>& given) { answer.set_value(given); }));
+    ASSERT_OK(QueueSharedSearch<int>(pool, flight, {"cn:a", kCluster},
+                                     [throws](const std::function<bool()>&) {
+                                       if (throws) throw std::bad_alloc();
+                                       return 7;
+                                     }));
+    const absl::StatusOr<int> given = answer.get_future().get();
+    if (throws) {
+      EXPECT_THAT(given, StatusIs(absl::StatusCode::kInternal));
+    } else {
+      EXPECT_THAT(given, IsOkAndHolds(7));
+    }
+  }
 }
 
 }  // namespace
