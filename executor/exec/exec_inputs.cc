@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/json/json_text.h"
+#include "base/service/log/event_log.h"
 #include "base/status_macros.h"
 #include "clients/files/input_files.h"
 #include "proto/envelope/trust_bundle.h"
@@ -30,6 +31,7 @@ class PlanReader {
         model_(std::move(model)),
         topology_(std::move(topology)),
         takes_any_runtime_(flags.takes_any_runtime),
+        runs_on_gpus_(flags.backend != "cpu"),
         now_(now) {
     expected_.cluster = topology_.cluster();
     expected_.job_id = flags.job_id;
@@ -42,6 +44,10 @@ class PlanReader {
     PARPLAN_ASSIGN_OR_RETURN(const VerifiedPlan verified,
                              verifier_.Verify(envelope, expected_, now_));
     PARPLAN_RETURN_IF_ERROR(CheckRuntime(verified.payload().runtime_id()));
+    if (runs_on_gpus_ && verified.payload().runtime_id() != kOnGpusId) {
+      LogEvent("warning", "the plan was predicted for memory that this program does not have",
+               {{"message", absl::StrCat("ask for plans for GPUs with --runtime ", kOnGpusId)}});
+    }
     return CheckedPlan::Create(verified, model_, topology_);
   }
 
@@ -64,6 +70,7 @@ class PlanReader {
   const Topology topology_;
   ExpectedAudience expected_;
   const bool takes_any_runtime_;
+  const bool runs_on_gpus_;
   const absl::Time now_;
 };
 

@@ -289,6 +289,17 @@ TEST_F(ParplanExec, SaysWhyThereIsNoBackEnd) {
                       {{"PARPLAN_CUDA_PLUGIN", "/nonexistent/plugin.so"}});
   EXPECT_EQ(process.Wait(), 6) << process.output();
   EXPECT_THAT(process.output(), HasSubstr("/nonexistent/plugin.so"));
+  EXPECT_THAT(process.output(), HasSubstr("ask for plans for GPUs with --runtime parplan-exec"));
+}
+
+TEST_F(ParplanExec, SaysNothingOfAPlanForItsGpus) {
+  const std::string plan =
+      world_.WritePlan("p", world_.DataParallel(),
+                       [](v1::PlanPayload& payload) { payload.set_runtime_id("parplan-exec"); });
+  ExecProcess process(With(world_.LaunchArguments(plan), {"--backend", "cuda"}),
+                      {{"PARPLAN_CUDA_PLUGIN", "/nonexistent/plugin.so"}});
+  EXPECT_EQ(process.Wait(), 6) << process.output();
+  EXPECT_THAT(process.output(), ::testing::Not(HasSubstr("warning")));
 }
 
 TEST_F(ParplanExec, JoinsUnderAnotherLauncher) {
