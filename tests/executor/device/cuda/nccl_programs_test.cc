@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -143,18 +144,34 @@ absl::Status RunOn(RankOfJob& job, const PlanCase& c, std::barrier<>& meeting, C
   return absl::OkStatus();
 }
 
+// What a device does that NVIDIA does not document. NCCL records an event behind each operation; if
+// the record of an event holds up its hardware queue, only the 32 queues that the plugin asks for
+// are enough (docs/adr/0025-nccl-in-program-order.md).
+struct Queues {
+  int count = 8;
+  bool records_block = false;
+};
+
+constexpr Queues kQueues[] = {{.count = 1}, {.count = 8}, {.count = 32}, {32, true}};
+
+// Returns those to try: one with as many queues as `PARPLAN_NCCL_QUEUES` says, if it is set, held
+// up by records; else `kQueues`.
+std::vector<Queues> QueuesToTry() {
+  const char* const asked = std::getenv("PARPLAN_NCCL_QUEUES");
+  if (asked != nullptr) return {{std::atoi(asked), true}};
+  return {std::begin(kQueues), std::end(kQueues)};
+}
+
 // Runs the plan; a failure of the test if it hangs, or gets memory within steps. Launches take up
 // to `latency` microseconds, which `seed` draws.
-Counts RunOnFakes(const PlanCase& c, int queue_count, int latency = 0, uint32_t seed = 0) {
+Counts RunOnFakes(const PlanCase& c, const Queues& queues, int latency = 0, uint32_t seed = 0) {
   ResetFakes();
-  TheFakeCuda().queue_count = queue_count;
+  TheFakeCuda().queue_count = queues.count;
+  TheFakeCuda().records_block = queues.records_block;
+  TheFakeNccl().records_ends = true;
   TheFakeCuda().launch_latency = latency;
   TheFakeCuda().launch_seed = seed;
   TheFakeNccl().first_messages_block = true;
-  // `block`: the events that NCCL records hold up queues; `pass`: none do.
-  const char* const events = std::getenv("PARPLAN_NCCL_EVENTS");
-  TheFakeNccl().records_ends = events != nullptr;
-  TheFakeCuda().records_block = events == nullptr || std::string(events) != "pass";
   const int size = c.plan.device_count;
   Job shared;
   Counts counts;
@@ -186,7 +203,7 @@ TEST(NcclPrograms, PlansOfEveryKindDoNotHang) {
   for (const PlanCase& c : PlanCases()) {
     if (c.plan.device_count == 1) continue;
     SCOPED_TRACE(c.name);
-    for (const int queues : {1, 8, 32}) {
+    for (const Queues& queues : QueuesToTry()) {
       RunOnFakes(c, queues);
       most_open = std::max(most_open, TheFakeCuda().most_open.load());
     }
@@ -201,16 +218,17 @@ TEST(NcclPrograms, PlansOfEveryKindDoNotHang) {
 // The number of a plan is the seed of the plan and of its launches. `PARPLAN_NCCL_PLAN_COUNT` plans
 // from `PARPLAN_NCCL_PLAN_FIRST` on: 10,000 take some twenty minutes of a processor (docs/cuda.md).
 TEST(NcclPrograms, RandomPlansDoNotHang) {
-  constexpr int kQueues[] = {1, 8, 32};
   constexpr size_t kUsualCount = 200;
   const char* const asked = std::getenv("PARPLAN_NCCL_PLAN_COUNT");
   const char* const skipped = std::getenv("PARPLAN_NCCL_PLAN_FIRST");
   const size_t first = skipped == nullptr ? 0 : std::strtoul(skipped, nullptr, 10);
   const size_t count = asked == nullptr ? kUsualCount : std::strtoul(asked, nullptr, 10);
+  const std::vector<Queues> queues = QueuesToTry();
   const std::vector<PlanCase> cases = RandomPlanCases(static_cast<int>(first + count), 16);
   for (size_t index = first; index < cases.size(); ++index) {
     SCOPED_TRACE(testing::Message() << "plan " << index << ", " << cases[index].name);
-    RunOnFakes(cases[index], kQueues[index % 3], /*latency=*/50, static_cast<uint32_t>(index));
+    RunOnFakes(cases[index], queues[index % queues.size()], /*latency=*/50,
+               static_cast<uint32_t>(index));
     if (testing::Test::HasFailure()) return;
     if ((index + 1 - first) % kUsualCount != 0) continue;
     std::printf("plans %zu to %zu did not hang\n", first, index);
@@ -237,7 +255,7 @@ TEST(NcclPrograms, PlansOfOneStrategyMakeNoMoreCommunicatorsThanArePriced) {
     if (c.plan.schedule == Schedule::kInterleaved || c.plan.device_count > 8) continue;
     if (!RankProgram::Create(c.plan, c.Model(), 0).ok()) continue;
     SCOPED_TRACE(PlanGist(c.plan));
-    RunOnFakes(c, 8);
+    RunOnFakes(c, {.count = 8});
     const Strategy& strategy = c.plan.stages[0].layer_runs[0].strategy;
     const int depth = c.plan.pipeline_parallel_degree();
     const int priced = CommunicatorCount(strategy, depth, /*has_tied_table_elsewhere=*/false);
@@ -259,7 +277,7 @@ TEST(NcclPrograms, PlansOfOneStrategyMakeNoMoreCommunicatorsThanArePriced) {
 TEST(NcclPrograms, KernelsAreLoadedBeforeAnyOperationWaits) {
   PlanCase c = PlanCaseNamed("Pp2");
   c.plan.micro_batch_count = 1;
-  RunOnFakes(c, 8);
+  RunOnFakes(c, {.count = 8});
 }
 
 // A GPT whose heads 8 ranks can share.
@@ -290,7 +308,7 @@ TEST(NcclPrograms, ATensorParallelStepWaitsOnceAndCallsNcclOnceACollective) {
   for (const PlanCase& c : {PlanCaseNamed("Tp3"), wide}) {
     SCOPED_TRACE(c.name);
     const int ranks = c.plan.device_count;
-    const Counts counts = RunOnFakes(c, 8);
+    const Counts counts = RunOnFakes(c, {.count = 8});
     EXPECT_EQ(counts.host_waits, ranks);
     // Embedding 1; 6 layers, 2 each way; head 3 and its inputs' gradients; the loss; for each
     // micro-batch, of which there is one.
@@ -309,7 +327,7 @@ TEST(NcclPrograms, HostsRunAheadOfTheirDevicesByFourUploads) {
   c.plan.micro_batch_count = 4;
   const int ranks = c.plan.device_count;
   // 4 uploads in each micro-batch.
-  EXPECT_LE(RunOnFakes(c, 8).host_waits, ranks * (1 + 4 * 3));
+  EXPECT_LE(RunOnFakes(c, {.count = 8}).host_waits, ranks * (1 + 4 * 3));
 }
 
 // Attention without kernels is refused before any operation of a step, not within it.
