@@ -301,7 +301,7 @@ struct RuntimeTraits {
 
 // Returns the known runtimes, `parplan` first: `megatron-2021`, `megatron-2022`,
 // `megatron-deepspeed`, `megatron-core`, `fsdp`, `deepspeed`, `torch`, `torch-compile`,
-// `megatron-bridge`, `nanotron`, `torchtitan`, `nemo-automodel`, `llm-foundry`,
+// `megatron-bridge`, `nanotron`, `torchtitan`, `nemo-automodel`, `llm-foundry`, `accelerate`,
 // `megatron-core-fp8`. The table is static.
 absl::Span<const RuntimeTraits> KnownRuntimes();
 
