@@ -338,9 +338,16 @@ std::string TorchtitanReadme(const UniformPlan& plan, const ExportFacts& facts) 
 
 }  // namespace
 
+absl::Status CheckTorchtitanModel(const ModelSpec& model) {
+  PARPLAN_RETURN_IF_ERROR(RequireDecoderModel(model, kProgram));
+  PARPLAN_RETURN_IF_ERROR(CheckHasNamedLayers(model));
+  if (model.precision() != Precision::kFp16) return absl::OkStatus();
+  return RefuseModel(kProgram, "model.precision", "is fp16 in all layers");
+}
+
 absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model,
                                  const RuntimeTraits& runtime) {
-  PARPLAN_RETURN_IF_ERROR(CheckHasNamedLayers(model));
+  PARPLAN_RETURN_IF_ERROR(CheckTorchtitanModel(model));
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanRecomputation(plan, runtime));
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanSharding(plan));
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanDegrees(plan, model));
@@ -349,15 +356,13 @@ absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model
                       absl::StrCat("hold layer 0 and layer ", model.layer_count() - 1,
                                    ", which share a table, beside a pipeline"));
   }
-  if (model.precision() == Precision::kFp16) {
-    return RefusePlan(kProgram, "model.precision", "is fp16 in all layers");
-  }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<ExportedFile>> ExportTorchtitanPlan(const Plan& plan,
                                                                const ModelSpec& model,
                                                                const ExportFacts& facts) {
+  PARPLAN_RETURN_IF_ERROR(CheckTorchtitanModel(model));
   if (plan.schedule == Schedule::kGpipe) {
     return FieldError(Reason::kSpecInvalid, "schedule",
                       "is gpipe, which this export does not write; plan with --space all,-gpipe");
