@@ -185,16 +185,20 @@ std::string AccelerateReadme(const UniformPlan& plan, const ModelSpec& model,
   }
   if (strategy.tensor_parallel_degree > 1) {
     absl::StrAppend(
-        &text, "\nTensor parallelism is the model's, loaded with tp_size=",
+        &text,
+        "\nTensor parallelism is the model's own plan of tensors in transformers, which classes\n"
+        "without such a plan do not have:\n"
+        "  AutoModelForCausalLM.from_pretrained(NAME, tp_plan=\"auto\", tp_size=",
         strategy.tensor_parallel_degree,
-        ". The prediction holds for a\n"
-        "plan of tensors which splits embedding and head by vocabulary, computes the loss on "
-        "parts\n"
-        "of the logits, and gives projections of one input one sum of its gradient. The plans\n"
-        "inside transformers gather all logits and sum for each projection: that takes longer.\n");
+        ",\n      device_mesh=accelerator.torch_device_mesh)\n"
+        "The runtime `accelerate` predicts it: each projection sums the gradient of its input, "
+        "all\n"
+        "logits are gathered for the loss, and the embedding is whole on every rank unless the "
+        "head\n"
+        "shares its table. A plan of your own that exchanges less takes less time.\n");
   }
-  return absl::StrCat(
-      text, ReadmePrediction(facts, facts.runtime.runtime_id == "fsdp", "--target accelerate"));
+  return absl::StrCat(text, ReadmePrediction(facts, facts.runtime.runtime_id == "accelerate",
+                                             "--target accelerate"));
 }
 
 }  // namespace

@@ -15,8 +15,10 @@
 #include "exports/deepspeed_plan_export.h"
 #include "exports/galvatron_plan_export.h"
 #include "exports/megatron_plan_export.h"
+#include "exports/torch_plan.h"
 #include "exports/torch_plan_export.h"
 #include "exports/torchtitan_plan_export.h"
+#include "exports/uniform_plan.h"
 #include "planner/model/precision.h"
 
 namespace parplan {
@@ -30,15 +32,32 @@ absl::StatusOr<std::vector<ExportedFile>> GalvatronFilesOf(const Plan& plan, con
                                    {"README.txt", GalvatronReadme(plan, facts)}};
 }
 
+// The checks of models for several rows.
+template <const char* program>
+absl::Status CheckDecoderModel(const ModelSpec& model) {
+  return RequireDecoderModel(model, program);
+}
+
+template <const char* program>
+absl::Status CheckModelOfTorch(const ModelSpec& model) {
+  return CheckTorchModel(model, program);
+}
+
+constexpr char kAccelerateProgram[] = "Accelerate";
+constexpr char kDeepSpeedProgram[] = "DeepSpeed";
+
 // In the order of the alphabet.
 constexpr std::array kExporters = std::to_array<PlanExporter>({
-    {"accelerate", "Accelerate", false, ExportAcceleratePlan},
-    {"deepspeed", "DeepSpeed", false, ExportDeepSpeedPlan},
-    {"fsdp2", "plain PyTorch", false, ExportFsdp2Plan},
-    {"galvatron", "Galvatron", true, GalvatronFilesOf},
-    {"megatron", "Megatron-LM", false, ExportMegatronPlan},
-    {"torch-pipelining", "torch.distributed.pipelining", false, ExportTorchPipelining},
-    {"torchtitan", "torchtitan", false, ExportTorchtitanPlan},
+    {"accelerate", kAccelerateProgram, false, CheckDecoderModel<kAccelerateProgram>,
+     ExportAcceleratePlan},
+    {"deepspeed", kDeepSpeedProgram, false, CheckDecoderModel<kDeepSpeedProgram>,
+     ExportDeepSpeedPlan},
+    {"fsdp2", kFsdp2Program, false, CheckModelOfTorch<kFsdp2Program>, ExportFsdp2Plan},
+    {"galvatron", "Galvatron", true, CheckGalvatronModel, GalvatronFilesOf},
+    {"megatron", "Megatron-LM", false, CheckMegatronModel, ExportMegatronPlan},
+    {"torch-pipelining", kTorchPipeliningProgram, false, CheckModelOfTorch<kTorchPipeliningProgram>,
+     ExportTorchPipelining},
+    {"torchtitan", "torchtitan", false, CheckTorchtitanModel, ExportTorchtitanPlan},
 });
 
 // Requires the plan to hold every layer of the model once, in its order.
@@ -81,6 +100,14 @@ std::vector<std::string> ExportTargets() {
   std::vector<std::string> targets;
   for (const PlanExporter& exporter : AllExporters()) targets.emplace_back(exporter.target);
   return targets;
+}
+
+absl::Status CheckModelOfTarget(Target target, const ModelSpec& model) {
+  const absl::string_view name = LimitsOf(target).name;
+  for (const PlanExporter& exporter : AllExporters()) {
+    if (exporter.target == name) return exporter.check_model(model);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ExportFacts> ExportFactsOf(absl::string_view runtime_id,

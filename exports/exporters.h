@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "exports/exported_files.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/plan.h"
+#include "planner/model/search_space.h"
 
 namespace parplan {
 
@@ -25,6 +27,10 @@ struct PlanExporter {
   // Whether the program reads the first file alone, so that `planctl export --out` may name a file
   // in place of a folder.
   bool reads_one_file;
+  // Returns whether the program runs some plan of the model, as far as kinds and structures of its
+  // layers and its precision are concerned. INVALID_ARGUMENT (SPEC_INVALID) with a field below
+  // `model`, the layer, and what to do, with which `write` refuses every plan of that model.
+  absl::Status (*check_model)(const ModelSpec& model);
   // Returns the files; `ExportPlan` calls it. It is pure. The files are at least one, the last is
   // README.txt, and their names differ. REQUIRES, which `ExportPlan` checks and `write` does not:
   // the layers of the plan are those of the model, whose precision quantises nothing and whose
@@ -45,6 +51,12 @@ absl::StatusOr<const PlanExporter*> FindExporter(absl::string_view target, absl:
 
 // Returns the targets in the order of `AllExporters`.
 std::vector<std::string> ExportTargets();
+
+// Returns the `check_model` of the exporter with the name of `target`, so that no search is made
+// for a model of which the program runs no plan; OK if there is none (`parplan`). Precisions that
+// quantise and frozen layers pass: programs run these, and only their files are not written.
+// REQUIRES: a target of `KnownTargets()`; aborts otherwise.
+absl::Status CheckModelOfTarget(Target target, const ModelSpec& model);
 
 // Returns what `ExportPlan` must know beside plan and model. An empty `runtime_id`, that of plans
 // of before runtimes had names, stands for parplan's own. INVALID_ARGUMENT (PAYLOAD_MALFORMED) that

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/error.h"
+#include "base/status_macros.h"
 #include "exports/readme_text.h"
 #include "planner/model/schedule_traits.h"
 #include "planner/model/strategy_fields.h"
@@ -24,6 +25,13 @@ static_assert(kStrategyFieldCount == 13, "write or refuse the new field");
 absl::Status Refuse(absl::string_view field, absl::string_view rule) {
   return FieldError(Reason::kSpecInvalid, field,
                     absl::StrCat(rule, "; Galvatron's format can't hold that"));
+}
+
+absl::Status RefuseGalvatronModel(const std::string& rule) {
+  return FieldError(Reason::kSpecInvalid, "model.layer_runs",
+                    absl::StrCat(rule,
+                                 "; Galvatron's format can't hold that, whatever the plan: change "
+                                 "the model, or plan for another target"));
 }
 
 // Returns the value of `pipeline_type` for a schedule, or nothing if the format has none.
@@ -105,6 +113,25 @@ int RingDegree(const Strategy& strategy) {
 
 }  // namespace
 
+absl::Status CheckGalvatronModel(const ModelSpec& model) {
+  const int last = model.layer_count() - 1;
+  if (last < 2 || IsTransformer(model.layer(0).kind) ||
+      model.layer(last).kind != LayerKind::kHead) {
+    return RefuseGalvatronModel("must start with an embedding and end with a head");
+  }
+  for (int layer = 1; layer < last; ++layer) {
+    const LayerDefinition& definition = model.layer(layer);
+    const char* const fault = !IsTransformer(definition.kind) ? "is no transformer layer"
+                              : !HasUsualParts(definition)
+                                  ? "is no attention with a feed-forward part"
+                                  : nullptr;
+    if (fault == nullptr) continue;
+    return RefuseGalvatronModel(absl::StrCat("has layer ", layer, " (`",
+                                             definition.layer_definition_id, "`), which ", fault));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpec& model) {
   std::vector<int> degrees, consecutive, sharded, recompute, ulysses, rings, sizes;
   std::vector<int> expert_tensor_degrees;
@@ -113,10 +140,7 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
   CommonSettings common;
   int layer = 0;
   const int last_layer = model.layer_count() - 1;
-  if (last_layer < 2 || IsTransformer(model.layer(0).kind) ||
-      model.layer(last_layer).kind != LayerKind::kHead) {
-    return Refuse("model.layer_runs", "must start with an embedding and end with a head");
-  }
+  PARPLAN_RETURN_IF_ERROR(CheckGalvatronModel(model));
   const std::optional<absl::string_view> pipeline_type = PipelineTypeOf(plan.schedule);
   if (!pipeline_type.has_value()) {
     return Refuse("schedule", absl::StrCat("is ", TraitsOf(plan.schedule).name));
@@ -150,14 +174,7 @@ absl::StatusOr<std::string> ExportGalvatronPlan(const Plan& plan, const ModelSpe
           ends.push_back(strategy);
           continue;
         }
-        if (layer > last_layer || !IsTransformer(model.layer(layer).kind)) {
-          return Refuse(field, "is of a layer that is no transformer layer");
-        }
-        if (!HasUsualParts(model.layer(layer))) {
-          return Refuse(field, absl::StrCat("is of layer ", layer, " (`",
-                                            model.layer(layer).layer_definition_id,
-                                            "`), which is no attention with a feed-forward part"));
-        }
+        if (layer > last_layer) return Refuse("stages", "must hold every layer of the model once");
         ++transformer_count;
         has_experts = has_experts || model.layer(layer).expert_count > 0;
         expert_tensor_degrees.push_back(strategy.tensor_parallel_degree);

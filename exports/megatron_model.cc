@@ -46,9 +46,9 @@ std::string PatternOf(const std::vector<bool>& layers) {
 }
 
 absl::Status RefuseLayer(const ModelSpec& model, int layer, absl::string_view reason) {
-  return RefuseMegatron("model.layer_runs",
-                        absl::StrCat("has in layer ", layer, " (`",
-                                     model.layer(layer).layer_definition_id, "`) ", reason));
+  return RefuseModel("Megatron-LM", "model.layer_runs",
+                     absl::StrCat("has in layer ", layer, " (`",
+                                  model.layer(layer).layer_definition_id, "`) ", reason));
 }
 
 // Adds what layer `layer` has beside the sizes that all layers share.

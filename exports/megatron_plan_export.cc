@@ -184,9 +184,15 @@ std::string MegatronReadme(const UniformPlan& plan, const ExportFacts& facts) {
 
 }  // namespace
 
+absl::Status CheckMegatronModel(const ModelSpec& model) {
+  PARPLAN_RETURN_IF_ERROR(RequireDecoderModel(model, "Megatron-LM"));
+  return MegatronModelOf(model).status();
+}
+
 absl::StatusOr<std::vector<ExportedFile>> ExportMegatronPlan(const Plan& plan,
                                                              const ModelSpec& model,
                                                              const ExportFacts& facts) {
+  PARPLAN_RETURN_IF_ERROR(CheckMegatronModel(model));
   PARPLAN_ASSIGN_OR_RETURN(const UniformPlan uniform,
                            UniformPlanOf(plan, model, "Megatron-LM", EmptyStages::kAllowed));
   PARPLAN_ASSIGN_OR_RETURN(const MegatronModel layers, MegatronModelOf(model));

@@ -13,6 +13,11 @@
 
 namespace parplan {
 
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with layer and reason for a model of which Megatron-LM
+// runs no plan: what `RequireDecoderModel` (exports/uniform_plan.h) or `MegatronModelOf`
+// (exports/megatron_model.h) refuses.
+absl::Status CheckMegatronModel(const ModelSpec& model);
+
 // Returns `megatron.args`, which has one `--name` or `--name=value` a line, and after the name of
 // an argument of several values each value on a line of its own. `ImportMegatronPlan`
 // (clients/import/megatron_plan.h) reads it back as an equal plan. The other files are

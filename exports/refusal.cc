@@ -11,6 +11,14 @@ absl::Status RefusePlan(absl::string_view program, absl::string_view field,
                     absl::StrCat(reason, "; ", program, " can't run that"));
 }
 
+absl::Status RefuseModel(absl::string_view program, absl::string_view field,
+                         absl::string_view reason) {
+  return FieldError(Reason::kSpecInvalid, field,
+                    absl::StrCat(reason, "; ", program,
+                                 " can't run that, whatever the plan: change the model, or plan "
+                                 "for another target"));
+}
+
 absl::Status RefuseFirstStrategy(absl::string_view program, absl::string_view member,
                                  absl::string_view reason) {
   return RefusePlan(program, absl::StrCat("stages[0].layer_runs[0].strategy.", member), reason);

@@ -15,8 +15,14 @@ namespace parplan {
 absl::Status RefusePlan(absl::string_view program, absl::string_view field,
                         absl::string_view reason);
 
-// Does the same for a member of the strategy of the first layers, which stands for those of all
-// layers in a plan with one strategy: `stages[0].layer_runs[0].strategy.MEMBER`.
+// Returns the same for a model of which the program runs no plan, with what to do: `FIELD: REASON;
+// PROGRAM can't run that, whatever the plan: change the model, or plan for another target`. `field`
+// begins with `model.`.
+absl::Status RefuseModel(absl::string_view program, absl::string_view field,
+                         absl::string_view reason);
+
+// Does the same as `RefusePlan` for a member of the strategy of the first layers, which stands for
+// those of all layers in a plan with one strategy: `stages[0].layer_runs[0].strategy.MEMBER`.
 absl::Status RefuseFirstStrategy(absl::string_view program, absl::string_view member,
                                  absl::string_view reason);
 

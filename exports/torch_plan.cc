@@ -21,22 +21,6 @@ bool IsTorchLayer(LayerKind kind) {
   return kind == LayerKind::kDecoder || kind == LayerKind::kEncoder;
 }
 
-absl::Status CheckModel(const ModelSpec& model, absl::string_view program) {
-  const int last = model.layer_count() - 1;
-  for (int layer = 0; layer <= last; ++layer) {
-    const LayerKind kind = model.layer(layer).kind;
-    const bool fits = layer == 0      ? kind == LayerKind::kEmbedding
-                      : layer == last ? kind == LayerKind::kHead
-                                      : IsTorchLayer(kind);
-    if (fits && last >= 2) continue;
-    return RefusePlan(
-        program, "model.layer_runs",
-        absl::StrCat("must be an embedding, encoder or decoder layers and a head, and layer ",
-                     layer, " is `", model.layer(layer).layer_definition_id, "`"));
-  }
-  return CheckHasNamedLayers(model);
-}
-
 absl::Status CheckPipeline(const Plan& plan, absl::string_view program) {
   const int stage_count = static_cast<int>(plan.stages.size());
   if (stage_count == 0 || plan.virtual_stage_count < 1 ||
@@ -228,6 +212,22 @@ absl::Status CheckHasNamedLayers(const ModelSpec& model) {
                                  "--prediction-layers 0)"));
 }
 
+absl::Status CheckTorchModel(const ModelSpec& model, absl::string_view program) {
+  const int last = model.layer_count() - 1;
+  for (int layer = 0; layer <= last; ++layer) {
+    const LayerKind kind = model.layer(layer).kind;
+    const bool fits = layer == 0      ? kind == LayerKind::kEmbedding
+                      : layer == last ? kind == LayerKind::kHead
+                                      : IsTorchLayer(kind);
+    if (fits && last >= 2) continue;
+    return RefuseModel(
+        program, "model.layer_runs",
+        absl::StrCat("must be an embedding, encoder or decoder layers and a head, and layer ",
+                     layer, " is `", model.layer(layer).layer_definition_id, "`"));
+  }
+  return CheckHasNamedLayers(model);
+}
+
 std::string StrategyFieldOf(const Plan& plan, int layer) {
   int next = 0;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
@@ -241,7 +241,7 @@ std::string StrategyFieldOf(const Plan& plan, int layer) {
 
 absl::Status CheckTorchPlan(const Plan& plan, const ModelSpec& model, absl::string_view program,
                             bool may_gather) {
-  PARPLAN_RETURN_IF_ERROR(CheckModel(model, program));
+  PARPLAN_RETURN_IF_ERROR(CheckTorchModel(model, program));
   PARPLAN_RETURN_IF_ERROR(CheckPipeline(plan, program));
   const LayerStrategies layers = LayerStrategiesOf(plan);
   if (layers.strategies.size() != static_cast<size_t>(model.layer_count())) {

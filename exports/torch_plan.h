@@ -24,19 +24,23 @@ std::vector<std::string> TorchModulesOf(const ModelSpec& model, int layer);
 // are no `layers.N` of a decoder, and have no names here.
 absl::Status CheckHasNamedLayers(const ModelSpec& model);
 
-// Checks for a model of an embedding, encoder or decoder layers and a head, none of which predicts
-// further tokens, and a plan of it that
-// can run at all: stages of equal ranks in order with at least one layer, in runs as `StagePlan`
-// asks, virtual stages only of the interleaved schedule and beside a pipeline, no
-// `micro_batch_group_size`, degrees that multiply to the ranks of a stage and divide samples,
-// tokens, heads and matrices, context parallelism by a plain ring, Ulysses or, if `may_gather`, by
-// keys and values gathered, no rank order or kind of context parallelism without the degrees that
-// give it a meaning, recomputation and experts only where the layer has them, no modules recomputed
-// by name, experts on no other ranks than the rest of their layer, at most `kMaxForwardPassCount`
-// (planner/model/plan.h) forward passes, and a tied head that is spread as the embedding is and, on
-// other ranks, not sharded. INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and the layer if
-// it is about one. `program` is named in the error. Precision, frozen layers, and whether what is
-// sharded has a second replica are not checked. O(layers).
+// Returns OK for a model of an embedding, encoder or decoder layers and a head, none of which
+// predicts further tokens. INVALID_ARGUMENT (SPEC_INVALID) with the layer for all others, of which
+// `program` runs no plan.
+absl::Status CheckTorchModel(const ModelSpec& model, absl::string_view program);
+
+// Checks for a model that `CheckTorchModel` accepts, and a plan of it that can run at all: stages
+// of equal ranks in order with at least one layer, in runs as `StagePlan` asks, virtual stages only
+// of the interleaved schedule and beside a pipeline, no `micro_batch_group_size`, degrees that
+// multiply to the ranks of a stage and divide samples, tokens, heads and matrices, context
+// parallelism by a plain ring, Ulysses or, if `may_gather`, by keys and values gathered, no rank
+// order or kind of context parallelism without the degrees that give it a meaning, recomputation
+// and experts only where the layer has them, no modules recomputed by name, experts on no other
+// ranks than the rest of their layer, at most `kMaxForwardPassCount` (planner/model/plan.h) forward
+// passes, and a tied head that is spread as the embedding is and, on other ranks, not sharded.
+// INVALID_ARGUMENT (SPEC_INVALID) with field and reason, and the layer if it is about one.
+// `program` is named in the error. Precision, frozen layers, and whether what is sharded has a
+// second replica are not checked. O(layers).
 absl::Status CheckTorchPlan(const Plan& plan, const ModelSpec& model, absl::string_view program,
                             bool may_gather);
 

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -13,6 +12,7 @@
 #include "exports/readme_text.h"
 #include "exports/refusal.h"
 #include "exports/torch_plan.h"
+#include "exports/torchtitan_module.h"
 #include "planner/model/strategy_fields.h"
 #include "planner/model/tied_table.h"
 
@@ -165,160 +165,6 @@ absl::Status CheckTorchtitanDegrees(const UniformPlan& plan, const ModelSpec& mo
   return absl::OkStatus();
 }
 
-// Sizes by the names of torchtitan's model configurations.
-std::string ModelText(const ModelSpec& model) {
-  const LayerDefinition& layer = model.layer(1);
-  return absl::StrCat(
-      "MODEL = dict(\n    dim=", layer.hidden_size, ",\n    n_layers=", model.layer_count() - 2,
-      ",\n    n_heads=", layer.attention_head_count,
-      ",\n    n_kv_heads=", layer.key_value_head_count,
-      ",\n    vocab_size=", model.layer(0).vocabulary_size,
-      ",\n    enable_weight_tying=", HasTiedTable(model) ? "True" : "False", ",\n)\n");
-}
-
-std::string ModulesText(const UniformPlan& plan, const ModelSpec& model) {
-  std::string text = "[\n";
-  int layer = 0;
-  for (const int count : plan.stage_layer_counts) {
-    absl::StrAppend(&text, "        [");
-    const char* separator = "";
-    for (int i = 0; i < count; ++i, ++layer) {
-      for (const std::string& module : TorchModulesOf(model, layer)) {
-        absl::StrAppend(&text, separator, "\"", module, "\"");
-        separator = ", ";
-      }
-    }
-    absl::StrAppend(&text, "],\n");
-  }
-  return absl::StrCat(text, "    ]");
-}
-
-std::string ParallelismText(const UniformPlan& plan, const ModelSpec& model) {
-  const Strategy& strategy = plan.strategy;
-  const bool is_sharded = strategy.sharding_level != ShardingLevel::kNone;
-  const int data = strategy.data_parallel_degree;
-  // Groups of ranks that share parameters; context-parallel ranks are within one.
-  const int replicas = is_sharded ? strategy.shard_group_count() : data;
-  const int degree = plan.pipeline_parallel_degree();
-  std::string text = "PARALLELISM = dict(\n";
-  const auto add = [&text](absl::string_view name, const auto& value) {
-    absl::StrAppend(&text, "    ", name, "=", value, ",\n");
-  };
-  add("data_parallel_replicate_degree", replicas);
-  add("data_parallel_shard_degree", data / replicas);
-  add("fsdp_reshard_after_forward",
-      strategy.sharding_level == ShardingLevel::kParameters ? "\"always\"" : "\"never\"");
-  add("tensor_parallel_degree", strategy.tensor_parallel_degree);
-  add("enable_sequence_parallel", strategy.sequence_parallel ? "True" : "False");
-  add("context_parallel_degree", strategy.context_parallel_degree);
-  add("context_parallel_load_balancer", "\"headtail\"");
-  add("expert_parallel_degree", strategy.expert_parallel_degree);
-  add("pipeline_parallel_degree", degree);
-  if (degree > 1) {
-    add("pipeline_parallel_schedule",
-        plan.virtual_stage_count > 1 ? "\"Interleaved1F1B\"" : "\"1F1B\"");
-    add("pipeline_parallel_microbatch_size", plan.micro_batch_size_per_rank());
-    add("module_fqns_per_model_part", ModulesText(plan, model));
-  }
-  return absl::StrCat(text, ")\n");
-}
-
-std::string TrainingText(const UniformPlan& plan, const ModelSpec& model) {
-  const int64_t micro_batch = plan.micro_batch_size_per_rank();
-  const bool has_pipeline = plan.pipeline_parallel_degree() > 1;
-  return absl::StrCat(
-      "TRAINING = dict(\n    local_batch_size=",
-      has_pipeline ? micro_batch * plan.micro_batch_count : micro_batch,
-      ",\n    global_batch_size=", plan.global_batch_size,
-      ",\n    seq_len=", model.layer(1).sequence_length,
-      ",\n    dtype=\"float32\",\n    mixed_precision_param=\"",
-      model.precision() == Precision::kBf16 ? "bfloat16" : "float32",
-      // Schedules of stages and graphs exclude each other; predictions are without graphs.
-      "\",\n    disable_cuda_graphs=True,\n)\n");
-}
-
-const char* CheckpointText(RecomputeLevel level) {
-  switch (level) {
-    case RecomputeLevel::kNone:
-      return "None";
-    case RecomputeLevel::kFull:
-      return "FullAC.Config()";
-    case RecomputeLevel::kSelective:
-      return "SelectiveAC.Config()";
-    case RecomputeLevel::kModules:
-      // No exported plan has it.
-      break;
-  }
-  return "None";
-}
-
-std::string ConfigModule(const UniformPlan& plan, const ModelSpec& model,
-                         const ExportFacts& facts) {
-  const bool has_pipeline = plan.pipeline_parallel_degree() > 1;
-  return absl::StrCat(
-      "\"\"\"A plan of parplan for torchtitan ", kTorchtitanRelease, " on ", plan.device_count,
-      R"( devices.
-
-PARPLAN_TORCHTITAN_BASE names the function whose configuration the plan completes, for example
-torchtitan.models.llama3.config_registry:llama3_8b.
-"""
-
-import dataclasses
-import importlib
-import importlib.metadata
-import os
-
-from torchtitan.config import CompileConfig
-from torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC
-
-RELEASE = ")",
-      kTorchtitanRelease, "\"\n", ModelText(model), ParallelismText(plan, model),
-      TrainingText(plan, model),
-      "ACTIVATION_CHECKPOINT = ", CheckpointText(plan.strategy.recompute_level),
-      "\nCOMPILE = ", facts.runtime.fused_elementwise ? "True" : "False",
-      "\nSCHEDULE = ", has_pipeline ? absl::StrCat("\"", kPassTableName, "\"") : "None", R"(
-
-
-def apply(config):
-    """Returns `config`, a Trainer.Config of the plan's model, with the plan in it."""
-    release = importlib.metadata.version("torchtitan")
-    if release != RELEASE:
-        raise ValueError(f"the plan was exported for torchtitan {RELEASE}, this is {release}")
-    model = config.model_spec.model
-    attention = model.first_attention
-    sizes = dict(
-        dim=model.dim,
-        n_layers=len(model.layers),
-        n_heads=attention.n_heads,
-        n_kv_heads=getattr(attention, "n_kv_heads", None) or attention.n_heads,
-        vocab_size=model.vocab_size,
-        enable_weight_tying=model.enable_weight_tying,
-    )
-    if sizes != MODEL:
-        raise ValueError(f"the plan is for a model of {MODEL}, this one is {sizes}")
-    parallelism = dict(PARALLELISM)
-    if SCHEDULE is not None:
-        parallelism["pipeline_parallel_schedule_csv"] = os.path.join(
-            os.path.dirname(os.path.abspath(__file__)), SCHEDULE)
-    return dataclasses.replace(
-        config,
-        parallelism=dataclasses.replace(config.parallelism, **parallelism),
-        training=dataclasses.replace(config.training, **TRAINING),
-        activation_checkpoint=ACTIVATION_CHECKPOINT,
-        compile=CompileConfig(enable=COMPILE),
-    )
-
-
-def plan():
-    """Returns the configuration that PARPLAN_TORCHTITAN_BASE names, with the plan in it."""
-    base = os.environ.get("PARPLAN_TORCHTITAN_BASE", "")
-    module, _, function = base.partition(":")
-    if not function:
-        raise ValueError("set PARPLAN_TORCHTITAN_BASE to MODULE:FUNCTION of a Trainer.Config")
-    return apply(getattr(importlib.import_module(module), function)())
-)");
-}
-
 std::string TorchtitanReadme(const UniformPlan& plan, const ExportFacts& facts) {
   return absl::StrCat(
       ReadmeTitle(facts, absl::StrCat("torchtitan ", kTorchtitanRelease), plan.device_count),
@@ -338,9 +184,16 @@ std::string TorchtitanReadme(const UniformPlan& plan, const ExportFacts& facts) 
 
 }  // namespace
 
+absl::Status CheckTorchtitanModel(const ModelSpec& model) {
+  PARPLAN_RETURN_IF_ERROR(RequireDecoderModel(model, kProgram));
+  PARPLAN_RETURN_IF_ERROR(CheckHasNamedLayers(model));
+  if (model.precision() != Precision::kFp16) return absl::OkStatus();
+  return RefuseModel(kProgram, "model.precision", "is fp16 in all layers");
+}
+
 absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model,
                                  const RuntimeTraits& runtime) {
-  PARPLAN_RETURN_IF_ERROR(CheckHasNamedLayers(model));
+  PARPLAN_RETURN_IF_ERROR(CheckTorchtitanModel(model));
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanRecomputation(plan, runtime));
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanSharding(plan));
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanDegrees(plan, model));
@@ -349,15 +202,13 @@ absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model
                       absl::StrCat("hold layer 0 and layer ", model.layer_count() - 1,
                                    ", which share a table, beside a pipeline"));
   }
-  if (model.precision() == Precision::kFp16) {
-    return RefusePlan(kProgram, "model.precision", "is fp16 in all layers");
-  }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<ExportedFile>> ExportTorchtitanPlan(const Plan& plan,
                                                                const ModelSpec& model,
                                                                const ExportFacts& facts) {
+  PARPLAN_RETURN_IF_ERROR(CheckTorchtitanModel(model));
   if (plan.schedule == Schedule::kGpipe) {
     return FieldError(Reason::kSpecInvalid, "schedule",
                       "is gpipe, which this export does not write; plan with --space all,-gpipe");
@@ -376,7 +227,8 @@ absl::StatusOr<std::vector<ExportedFile>> ExportTorchtitanPlan(const Plan& plan,
                             "values; plan with --target torchtitan");
   }
   PARPLAN_RETURN_IF_ERROR(CheckTorchtitanPlan(uniform, model, facts.runtime));
-  std::vector<ExportedFile> files = {{"parplan_config.py", ConfigModule(uniform, model, facts)}};
+  std::vector<ExportedFile> files = {
+      {"parplan_config.py", TorchtitanModule(uniform, model, facts)}};
   if (uniform.pipeline_parallel_degree() > 1) {
     files.push_back({kPassTableName, FormatPassTable(PipelineShapeOf(plan))});
   }

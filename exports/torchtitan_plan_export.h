@@ -18,6 +18,11 @@ namespace parplan {
 // The release whose fields the module uses. Its successors name the sizes of batches otherwise.
 inline constexpr char kTorchtitanRelease[] = "0.3.0";
 
+// Returns INVALID_ARGUMENT (SPEC_INVALID) with layer and reason for a model of which torchtitan
+// runs no plan: one that `RequireDecoderModel` (exports/uniform_plan.h) refuses, layers for further
+// tokens, fp16.
+absl::Status CheckTorchtitanModel(const ModelSpec& model);
+
 // Checks that this release or, with rings, an earlier one runs a plan; `ExportTorchtitanPlan`,
 // which refuses rings, and the importer (clients/import/torchtitan_plan.h) call it. REQUIRES,
 // unchecked: `plan` is one of `UniformPlanOf` for `model`. INVALID_ARGUMENT (SPEC_INVALID) with
@@ -32,7 +37,8 @@ inline constexpr char kTorchtitanRelease[] = "0.3.0";
 //     virtual stages than its schedule keeps whole (3 a device);
 //   - experts spread over ranks beside tensor parallelism or without sharding, or split over other
 //     ranks than the rest of their layer;
-//   - a tied head in a pipeline; fp16; degrees that do not divide heads or tokens.
+//   - a tied head in a pipeline; degrees that do not divide heads or tokens;
+//   - models that `CheckTorchtitanModel` refuses.
 //
 // docs/exports.md has the reasons.
 absl::Status CheckTorchtitanPlan(const UniformPlan& plan, const ModelSpec& model,

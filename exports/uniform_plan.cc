@@ -240,9 +240,9 @@ absl::Status RequireDecoderModel(const ModelSpec& model, absl::string_view progr
                                : layer == last ? LayerKind::kHead
                                                : LayerKind::kDecoder;
     if (kind == expected && last >= 2) continue;
-    return RefusePlan(program, "model.layer_runs",
-                      absl::StrCat("must be an embedding, decoder layers and a head, and layer ",
-                                   layer, " is `", model.layer(layer).layer_definition_id, "`"));
+    return RefuseModel(program, "model.layer_runs",
+                       absl::StrCat("must be an embedding, decoder layers and a head, and layer ",
+                                    layer, " is `", model.layer(layer).layer_definition_id, "`"));
   }
   return absl::OkStatus();
 }

@@ -32,6 +32,9 @@ constexpr char kMicroTokens[] = "training.num_tokens_per_microbatch_per_dp_rank"
 constexpr char kStepTokens[] = "training.num_tokens_per_train_step";
 constexpr char kContext[] = "training.max_context_length";
 constexpr char kPasses[] = "parallelism.num_pp_microbatches";
+// The modules of each stage, in 0.3.0 and behind it.
+constexpr char kModules[] = "parallelism.module_fqns_per_model_part";
+constexpr char kLaterModules[] = "parallelism.pipeline_parallel_module_fqns_per_model_part";
 constexpr int kDefaultMicroTokens = 16384;
 
 // The facts of the pipeline.
@@ -145,14 +148,18 @@ absl::Status ReadTorchtitanSchedule(TorchtitanSettings& settings, bool has_passe
 // Reads the stages that the file lists.
 absl::Status ReadTorchtitanModules(TorchtitanSettings& settings, const ModelSpec& model,
                                    UniformPlan* facts) {
-  constexpr char kPath[] = "parallelism.module_fqns_per_model_part";
+  const char* const path = settings.Has(kLaterModules) ? kLaterModules : kModules;
+  if (settings.Has(kLaterModules) && settings.Has(kModules)) {
+    return settings.Fault(kModules, absl::StrCat("is the name that 0.3.0 has for ", kLaterModules,
+                                                 "; give one of them"));
+  }
   int layer = 0;
-  for (const std::vector<std::string>& stage : settings.TextLists(kPath)) {
+  for (const std::vector<std::string>& stage : settings.TextLists(path)) {
     const int first = layer;
     for (size_t i = 0; i < stage.size(); ++layer) {
       if (layer == model.layer_count()) {
         return settings.Fault(
-            kPath, absl::StrCat("goes on with `", stage[i], "` behind the model's last layer"));
+            path, absl::StrCat("goes on with `", stage[i], "` behind the model's last layer"));
       }
       for (const std::string& module : TorchModulesOf(model, layer)) {
         if (i < stage.size() && stage[i] == module) {
@@ -160,21 +167,21 @@ absl::Status ReadTorchtitanModules(TorchtitanSettings& settings, const ModelSpec
           continue;
         }
         return settings.Fault(
-            kPath, absl::StrCat(
-                       "must have `", module, "` of layer ", layer, " in stage ",
-                       facts->stage_layer_counts.size(), ", and ",
-                       i < stage.size() ? absl::StrCat("has `", stage[i], "`") : "ends before it"));
+            path, absl::StrCat(
+                      "must have `", module, "` of layer ", layer, " in stage ",
+                      facts->stage_layer_counts.size(), ", and ",
+                      i < stage.size() ? absl::StrCat("has `", stage[i], "`") : "ends before it"));
       }
     }
     if (layer == first) {
-      return settings.Fault(kPath, "leaves a stage empty, and stages of a plan have layers");
+      return settings.Fault(path, "leaves a stage empty, and stages of a plan have layers");
     }
     facts->stage_layer_counts.push_back(layer - first);
   }
   PARPLAN_RETURN_IF_ERROR(settings.status());
   if (layer == model.layer_count()) return absl::OkStatus();
   return settings.Fault(
-      kPath, absl::StrCat("ends before layer ", layer, " of the model's ", model.layer_count()));
+      path, absl::StrCat("ends before layer ", layer, " of the model's ", model.layer_count()));
 }
 
 // Divides the layers as `_generate_llm_fqn_per_model_part` of torchtitan 0.3.0 does: embedding and
@@ -375,6 +382,27 @@ absl::Status CompareSize(TorchtitanSettings& settings, const std::string& path, 
   return settings.Fault(path, absl::StrCat("is ", value, ", and the model's is ", expected));
 }
 
+// Compares the feed-forward width of the first layer without experts, and the sizes of experts of
+// the first layer with some, which a module that parplan exported names.
+absl::Status CompareTorchtitanParts(TorchtitanSettings& settings, const ModelSpec& model) {
+  const LayerDefinition* dense = nullptr;
+  const LayerDefinition* experts = nullptr;
+  for (int layer = model.layer_count() - 2; layer > 0; --layer) {
+    const LayerDefinition& definition = model.layer(layer);
+    (definition.has_experts() ? experts : dense) = &definition;
+  }
+  if (dense != nullptr) {
+    PARPLAN_RETURN_IF_ERROR(CompareSize(settings, "model.hidden_dim", dense->feed_forward_size));
+  }
+  if (experts == nullptr) {
+    if (!settings.Has("model.num_experts")) return absl::OkStatus();
+    return settings.Fault("model.num_experts", "is given, and the model has no experts");
+  }
+  PARPLAN_RETURN_IF_ERROR(CompareSize(settings, "model.num_experts", experts->expert_count));
+  PARPLAN_RETURN_IF_ERROR(CompareSize(settings, "model.top_k", experts->experts_per_token));
+  return CompareSize(settings, "model.expert_hidden_dim", experts->expert_feed_forward_size);
+}
+
 absl::Status CompareTorchtitanModel(TorchtitanSettings& settings, const ModelSpec& model) {
   const LayerDefinition& layer = model.layer(1);
   PARPLAN_RETURN_IF_ERROR(CompareSize(settings, "model.dim", layer.hidden_size));
@@ -383,6 +411,8 @@ absl::Status CompareTorchtitanModel(TorchtitanSettings& settings, const ModelSpe
   PARPLAN_RETURN_IF_ERROR(CompareSize(settings, "model.n_kv_heads", layer.key_value_head_count));
   PARPLAN_RETURN_IF_ERROR(
       CompareSize(settings, "model.vocab_size", model.layer(0).vocabulary_size));
+  PARPLAN_RETURN_IF_ERROR(CompareSize(settings, "model.head_dim", layer.head_size));
+  PARPLAN_RETURN_IF_ERROR(CompareTorchtitanParts(settings, model));
   PARPLAN_RETURN_IF_ERROR(CompareSize(settings, kContext, layer.sequence_length));
   return CompareSize(settings, "training.seq_len", layer.sequence_length);
 }
@@ -450,7 +480,7 @@ absl::StatusOr<TorchtitanPlanImport> ImportTorchtitanPlan(const NamedText& confi
   PARPLAN_RETURN_IF_ERROR(ReadTorchtitanSchedule(settings, passes.has_value(), &pipeline));
   if (pipeline.degree == 1) {
     facts.stage_layer_counts = {model.layer_count()};
-  } else if (settings.Has("parallelism.module_fqns_per_model_part")) {
+  } else if (settings.Has(kModules) || settings.Has(kLaterModules)) {
     PARPLAN_RETURN_IF_ERROR(ReadTorchtitanModules(settings, model, &facts));
   } else {
     PARPLAN_RETURN_IF_ERROR(DivideAsTorchtitan(settings, model, pipeline, &facts));
@@ -494,6 +524,12 @@ absl::StatusOr<TorchtitanModelImport> ImportTorchtitanModel(const NamedText& con
                                                             const ModelFlags& flags) {
   PARPLAN_ASSIGN_OR_RETURN(TorchtitanSettings settings, TorchtitanSettings::Read(config, function));
   ModelFacts facts;
+  for (const char* const part : {"model.num_experts", "model.kv_lora_rank"}) {
+    if (!settings.Has(part)) continue;
+    return settings.Fault(part,
+                          "is of a model whose sizes the file does not have all: give a model file "
+                          "with --model");
+  }
   TransformerRunFacts run;
   run.kind = v1::LAYER_KIND_DECODER;
   run.feed_forward_kind = v1::FEED_FORWARD_KIND_SWIGLU;

@@ -46,6 +46,7 @@ constexpr absl::string_view kParallelismNames[] = {
     "enable_sequence_parallel",
     "pipeline_parallel_degree",
     "module_fqns_per_model_part",
+    "pipeline_parallel_module_fqns_per_model_part",
     "pipeline_parallel_first_stage_less_layers",
     "pipeline_parallel_last_stage_less_layers",
     "pipeline_parallel_layers_per_stage",
@@ -64,6 +65,8 @@ constexpr absl::string_view kParallelismNames[] = {
     "enable_async_tensor_parallel",
     "enable_compiled_autograd",
     "enable_fsdp_symm_mem",
+    "fsdp_symm_mem_scope",
+    "pp_num_unshard_lookahead_factor",
     "spmd_backend",
 };
 

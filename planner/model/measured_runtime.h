@@ -9,9 +9,9 @@
 namespace parplan {
 
 // Returns the runtime that profiles name (`Profile.runtime_id`) if their times hold for
-// `runtime_id`, a name of `KnownRuntimes()`: `torch` for `fsdp` and `deepspeed`, whose layers are
-// the same modules of PyTorch; `parplan` for `parplan-exec`; else `runtime_id` itself, whatever it
-// is, which then lives as long as the text of the argument.
+// `runtime_id`, a name of `KnownRuntimes()`: `torch` for `fsdp`, `deepspeed` and `accelerate`,
+// whose layers are the same modules of PyTorch; `parplan` for `parplan-exec`; else `runtime_id`
+// itself, whatever it is, which then lives as long as the text of the argument.
 absl::string_view MeasuredRuntime(absl::string_view runtime_id);
 
 }  // namespace parplan

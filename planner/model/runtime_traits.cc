@@ -245,6 +245,21 @@ RuntimeTraits DeepSpeed() {
   return traits;
 }
 
+// Accelerate 1.15 with models of transformers, split by their own plans of tensors
+// (`tp_plan="auto"`; integrations/tensor_parallel.py). docs/cost-model.md names the source of each
+// trait.
+RuntimeTraits Accelerate() {
+  RuntimeTraits traits = Fsdp();
+  traits.runtime_id = "accelerate";
+  // Each `colwise` module makes its input a DTensor of its own, whose gradient is summed in it.
+  traits.reduces_each_projection = true;
+  // `lm_head` is `colwise_gather_output`, and the loss reads all logits behind it.
+  traits.gathers_logits = true;
+  // `embed_tokens` is in no plan unless it is tied, and `embedding_rowwise` then.
+  traits.whole_untied_tables = true;
+  return traits;
+}
+
 // `parplan.torch.apply` with eager modules (clients/python/parplan/torch): DTensor, `fully_shard`
 // and torch.distributed.pipelining of PyTorch 2.15. docs/cost-model.md names the source of each
 // trait.
@@ -313,7 +328,8 @@ absl::Span<const RuntimeTraits> KnownRuntimes() {
       RuntimeTraits(), Megatron2021(),   Megatron2022(), MegatronDeepSpeed(),
       MegatronCore(),  Fsdp(),           DeepSpeed(),    Torch(),
       TorchCompile(),  MegatronBridge(), Nanotron(),     Torchtitan(),
-      NemoAutomodel(), LlmFoundry(),     ParplanExec(),  MegatronCoreFp8()};
+      NemoAutomodel(), LlmFoundry(),     Accelerate(),   ParplanExec(),
+      MegatronCoreFp8()};
   return *runtimes;
 }
 

@@ -305,8 +305,8 @@ struct RuntimeTraits {
 
 // Returns the known runtimes, `parplan` first: `megatron-2021`, `megatron-2022`,
 // `megatron-deepspeed`, `megatron-core`, `fsdp`, `deepspeed`, `torch`, `torch-compile`,
-// `megatron-bridge`, `nanotron`, `torchtitan`, `nemo-automodel`, `llm-foundry`, `parplan-exec`,
-// `megatron-core-fp8`. The table is static.
+// `megatron-bridge`, `nanotron`, `torchtitan`, `nemo-automodel`, `llm-foundry`, `accelerate`,
+// `parplan-exec`, `megatron-core-fp8`. The table is static.
 absl::Span<const RuntimeTraits> KnownRuntimes();
 
 // Returns the runtime of that name, a row of `KnownRuntimes`, or null.

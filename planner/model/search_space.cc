@@ -231,10 +231,11 @@ absl::Span<const TargetLimits> KnownTargets() {
        .equal_feed_forward_shares = true,
        .equal_token_shares = true},
       // Accelerate 1.15 with PyTorch's FSDP2, which its ParallelismConfig configures: no pipeline.
-      // Parameters are gathered for each micro-batch, so that ZeRO-2 is none of its levels.
+      // Parameters are gathered for each micro-batch, so that ZeRO-2 is none of its levels. Tensor
+      // parallelism is that of transformers, which its runtime predicts.
       {.target = Target::kAccelerate,
        .name = "accelerate",
-       .runtime_id = "fsdp",
+       .runtime_id = "accelerate",
        .dimensions = DimensionSet()
                          .With(kTensor)
                          .With(kParameterSharding)

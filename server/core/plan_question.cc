@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "exports/exporters.h"
 #include "planner/find_plan.h"
 #include "proto/wire/digest.h"
 #include "proto/wire/duration_wire.h"
@@ -68,7 +69,7 @@ absl::Status CheckAsked(const AskedPlan& asked, const std::string& cluster, cons
                       absl::StrCat("must have at most ", limits.max_device_count,
                                    " devices (Capabilities.max_device_count)"));
   }
-  return absl::OkStatus();
+  return CheckModelRuns(asked.options.rules.target, *asked.model, "spec");
 }
 
 }  // namespace
@@ -96,6 +97,10 @@ absl::Status CheckModelSize(const ModelSpec& model, const Limits& limits, absl::
   return FieldError(Reason::kSpecInvalid, JoinPath(field, "layer_runs"),
                     absl::StrCat("must have at most ", limits.max_layer_count,
                                  " layers (Capabilities.max_layer_count)"));
+}
+
+absl::Status CheckModelRuns(Target target, const ModelSpec& model, absl::string_view field) {
+  return MoveFieldError(CheckModelOfTarget(target, model), "", field, Reason::kSpecInvalid);
 }
 
 absl::StatusOr<ClusterName> ReadParent(const v1::CreatePlanRequest& request) {

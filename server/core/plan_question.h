@@ -15,7 +15,9 @@
 #include "absl/time/time.h"
 #include "parplan/v1/plan.pb.h"
 #include "parplan/v1/plan_service.pb.h"
+#include "planner/model/model_spec.h"
 #include "planner/model/planning_problem.h"
+#include "planner/model/search_space.h"
 #include "proto/wire/resource_name.h"
 #include "proto/wire/rules_wire.h"
 #include "server/access/caller.h"
@@ -104,6 +106,11 @@ absl::Status CheckPlannerName(absl::string_view planner, absl::string_view field
 // (SPEC_INVALID) for the field `layer_runs` of `field`, the path of the model in the request, for
 // example `spec.model`.
 absl::Status CheckModelSize(const ModelSpec& model, const Limits& limits, absl::string_view field);
+
+// Checks that the program of `target` runs some plan of the model (`CheckModelOfTarget`,
+// exports/exporters.h), so that no search is made in vain. INVALID_ARGUMENT (SPEC_INVALID) for a
+// field below `model` of `field`, the path of the question in the request, for example `spec`.
+absl::Status CheckModelRuns(Target target, const ModelSpec& model, absl::string_view field);
 
 }  // namespace parplan
 

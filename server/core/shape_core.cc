@@ -80,6 +80,7 @@ absl::StatusOr<ShapeCore::SharedQuestion> ShapeCore::ReadQuestion(
   PARPLAN_RETURN_IF_ERROR(CheckPlannerName(question->options.planner, "options"));
   PARPLAN_ASSIGN_OR_RETURN(ModelSpec model, ModelFromProto(request.model(), "model"));
   PARPLAN_RETURN_IF_ERROR(CheckModelSize(model, dependencies_.limits, "model"));
+  PARPLAN_RETURN_IF_ERROR(CheckModelRuns(question->options.rules.target, model, /*field=*/""));
   question->model = std::make_shared<const ModelSpec>(std::move(model));
   const int offer_count = request.offers_size();
   if (offer_count < 1 || offer_count > dependencies_.limits.max_offer_count) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/model/search_space.h"
 #include "tests/clients/import/decoder_models.h"
 #include "tests/support/status_matchers.h"
 
@@ -16,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-ExportFacts AccelerateFacts() { return {*FindRuntime("fsdp"), "plan 1"}; }
+ExportFacts AccelerateFacts() { return {*FindRuntime("accelerate"), "plan 1"}; }
 
 // ZeRO-3 over two replicas of ring attention and tensor parallelism of two.
 UniformPlan ThreeAxes() {
@@ -59,11 +60,23 @@ PARALLELISM_CONFIG_CP_BACKEND=torch
 PARALLELISM_CONFIG_CP_COMM_STRATEGY=alltoall
 )"}));
   EXPECT_EQ(files[1].name, "README.txt");
-  EXPECT_THAT(
-      files[1].text,
-      AllOf(HasSubstr("Plan plan 1 for Accelerate (1.15) on 8 devices"),
-            HasSubstr("num_steps=4, sync_each_batch=True"), HasSubstr("tp_size=2"),
-            Not(HasSubstr("gradient_checkpointing_enable")), Not(HasSubstr("Plan with --target"))));
+  EXPECT_THAT(files[1].text, AllOf(HasSubstr("Plan plan 1 for Accelerate (1.15) on 8 devices"),
+                                   HasSubstr("num_steps=4, sync_each_batch=True"),
+                                   HasSubstr("tp_plan=\"auto\", tp_size=2"),
+                                   Not(HasSubstr("gradient_checkpointing_enable")),
+                                   Not(HasSubstr("Plan with --target"))));
+}
+
+// The runtime `fsdp` shares sums between projections, which nothing that Accelerate starts does.
+TEST(ExportAcceleratePlan, SaysThatThePredictionIsOfAnotherRuntime) {
+  EXPECT_EQ(FindTarget("accelerate")->runtime_id, "accelerate");
+  const ModelSpec model = DecoderModel({});
+  ASSERT_OK_AND_ASSIGN(
+      const std::vector<ExportedFile> files,
+      ExportAcceleratePlan(PlanOf(ThreeAxes(), model), model, {*FindRuntime("fsdp"), "plan 1"}));
+  EXPECT_THAT(files[1].text,
+              AllOf(HasSubstr("prediction is for runtime `fsdp`"),
+                    HasSubstr("Plan with --target accelerate for one of this program")));
 }
 
 TEST(ExportAcceleratePlan, SaysWhatOnlyTheScriptCan) {

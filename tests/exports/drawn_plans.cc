@@ -35,7 +35,7 @@ DecoderModelOptions DrawTorchtitanModel(std::mt19937_64& random) {
 }  // namespace
 
 std::vector<DrawnProgram> DrawnPrograms() {
-  return {{"accelerate", "fsdp", RandomDecoderModel, DrawUniform<RandomAcceleratePlan>},
+  return {{"accelerate", "accelerate", RandomDecoderModel, DrawUniform<RandomAcceleratePlan>},
           {"deepspeed", "deepspeed", RandomDecoderModel, DrawUniform<RandomDeepSpeedPlan>},
           {"fsdp2", "fsdp", RandomDecoderModel, DrawTorch<TorchPlanFormat::kFsdp2>},
           {"galvatron", "parplan", RandomDecoderModel, RandomGalvatronPlan},

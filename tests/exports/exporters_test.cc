@@ -11,6 +11,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "exports/megatron_plan_export.h"
 #include "exports/uniform_plan.h"
@@ -42,6 +43,60 @@ TEST(FindExporter, ListsTheTargetsIfThereIsNone) {
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          AllOf(HasSubstr("--to"), HasSubstr("galvatron"), HasSubstr("megatron"))));
   }
+}
+
+// Whether a program runs some plan of a model is asked before a search, and its files are refused
+// for the same reason behind one.
+TEST(CheckModelOfTarget, IsWhatTheExportSaysOfEveryPlanOfTheModel) {
+  const std::vector<DecoderModelOptions> models = {
+      {},
+      {.gated = true, .latent_attention = true},
+      {.expert_layer_count = 2},
+      {.window_interval = 2},
+      {.prediction_count = 1},
+      {.window_interval = 2, .prediction_count = 1},
+      {.tied_embedding = false, .precision = Precision::kFp16}};
+  std::vector<std::string> refused;
+  for (size_t i = 0; i < models.size(); ++i) {
+    const ModelSpec model = DecoderModel(models[i]);
+    UniformPlan facts;
+    facts.device_count = 1;
+    facts.global_batch_size = 1;
+    facts.micro_batch_count = 1;
+    facts.stage_layer_counts = {model.layer_count()};
+    const Plan plan = PlanOf(facts, model);
+    for (const TargetLimits& target : KnownTargets()) {
+      SCOPED_TRACE(std::string(target.name) + std::to_string(i));
+      const absl::Status status = CheckModelOfTarget(target.target, model);
+      if (target.target == Target::kParplan) {
+        EXPECT_OK(status);
+        continue;
+      }
+      const auto files = ExportPlan(**FindExporter(target.name, "target"), plan, model, {});
+      EXPECT_EQ(files.status(), status);
+      if (status.ok()) continue;
+      EXPECT_TRUE(absl::StartsWith(GetErrorDetail(status)->metadata.at("field"), "model."));
+      refused.push_back(absl::StrCat(target.name, " ", i));
+    }
+  }
+  EXPECT_THAT(refused, ::testing::ElementsAre("galvatron 1", "galvatron 4", "torchtitan 4",
+                                              "fsdp2 4", "megatron 5", "galvatron 5",
+                                              "torchtitan 5", "fsdp2 5", "torchtitan 6"));
+}
+
+TEST(CheckModelOfTarget, NamesTheLayerAndWhatToDo) {
+  const ModelSpec further = DecoderModel({.window_interval = 2, .prediction_count = 1});
+  EXPECT_THAT(CheckModelOfTarget(Target::kMegatron, further),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("model.layer_runs: has in layer 5"),
+                             HasSubstr("Megatron-LM can't run that, whatever the plan"),
+                             HasSubstr("change the model, or plan for another target"))));
+  EXPECT_THAT(CheckModelOfTarget(Target::kFsdp2, further),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--prediction-layers 0")));
+  EXPECT_THAT(CheckModelOfTarget(Target::kGalvatron, further),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("model.layer_runs: has layer"),
+                             HasSubstr("Galvatron's format can't hold that, whatever the plan"))));
 }
 
 TEST(ExportFactsOf, KnowsTheRuntimesOfThisReleaseAlone) {

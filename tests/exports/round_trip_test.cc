@@ -160,8 +160,7 @@ std::vector<ProgramUnderTest> Programs() {
         {"windows", 50},
         {"predictions", 50}},
        4,
-       // Some of the drawn models mix layers that no Megatron-LM model has.
-       {"model.layer_runs:"}},
+       {}},
       {"deepspeed",
        ReadDeepSpeed,
        {{"pipeline", 50}, {"tensor", 20}, {"context", 20}, {"experts", 20}, {"recomputed", 100}},
@@ -177,8 +176,8 @@ std::vector<ProgramUnderTest> Programs() {
        ReadTorchtitan,
        {{"interleaved", 50}, {"context", 50}, {"experts", 5}, {"hybrid", 10}, {"recomputed", 50}},
        4,
-       // Profiles measured with sequence parallelism of some layers alone, and the model's type.
-       {"sequence_parallel: is on", "model.precision: is fp16"}},
+       // Profiles measured with sequence parallelism of some layers alone.
+       {"sequence_parallel: is on"}},
       {"galvatron",
        ReadGalvatron,
        {{"pipeline", 50}, {"tensor", 50}, {"context", 50}, {"recomputed", 50}, {"block", 50}},
@@ -259,6 +258,11 @@ TEST_P(RoundTrip, TakesWhatSearchesOfTheTargetFind) {
     const auto* const found = std::get_if<PlanFound>(&*result);
     if (found == nullptr) continue;
     const ModelSpec& model = problem.model();
+    // A model that the target does not run is refused before a search, for the same reason.
+    if (const absl::Status refused = CheckModelOfTarget(target->target, model); !refused.ok()) {
+      EXPECT_EQ(Export(found->plan, model).status(), refused);
+      continue;
+    }
     if (!RequireDecoderModel(model, program.program).ok()) continue;
     const absl::StatusOr<Files> files = Export(found->plan, model);
     bool is_excused = false;

@@ -54,6 +54,8 @@ MODEL = dict(
     n_kv_heads=8,
     vocab_size=1000,
     enable_weight_tying=False,
+    head_dim=8,
+    hidden_dim=1536,
 )
 PARALLELISM = dict(
     data_parallel_replicate_degree=1,
@@ -95,6 +97,38 @@ PARPLAN_GRADIENT_ACCUMULATION_STEPS=4
   EXPECT_THAT(files[3].text, AllOf(HasSubstr("torchtitan 0.3.0"), HasSubstr("8 devices")));
   // The name of a plan is of others, and this file is code.
   EXPECT_THAT(files[0].text, Not(HasSubstr("plan \"\"\" 1")));
+}
+
+// `sizes_of` of the module reads the same names from torchtitan's configuration, with those of
+// latent attention and of experts only where there are some.
+TEST(ExportTorchtitanPlan, NamesTheSizesOfLatentAttentionAndExperts) {
+  const ModelSpec model = DecoderModel({.dense_layer_count = 2,
+                                        .expert_layer_count = 8,
+                                        .tied_embedding = false,
+                                        .latent_attention = true,
+                                        .query_rank = 32});
+  UniformPlan facts = InterleavedPlan();
+  facts.strategy.tensor_parallel_degree = 1;
+  facts.strategy.sequence_parallel = false;
+  facts.device_count = 4;
+  ASSERT_OK_AND_ASSIGN(const std::vector<ExportedFile> files,
+                       ExportTorchtitanPlan(PlanOf(facts, model), model, TorchtitanFacts()));
+  EXPECT_THAT(files[0].text, HasSubstr(R"(
+    n_kv_heads=64,
+    vocab_size=1000,
+    enable_weight_tying=False,
+    head_dim=12,
+    q_lora_rank=32,
+    kv_lora_rank=16,
+    v_head_dim=8,
+    hidden_dim=1536,
+    n_expert_layers=8,
+    num_experts=16,
+    top_k=2,
+    expert_hidden_dim=256,
+    shared_hidden_dim=128,
+)
+)"));
 }
 
 // Sixteen ranks with the same parameters, two of which share each sequence, in two groups:

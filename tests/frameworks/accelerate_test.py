@@ -59,7 +59,7 @@ class AccelerateTest(unittest.TestCase):
             plan, out = self.folder / f"{number}.json", self.folder / str(number)
             self.planctl("plan", "--offline", "--model", model, "--cluster",
                          examples / "a100-40g-8.cluster.json", "--target", "accelerate",
-                         "--runtime", "fsdp", "--allow-estimates", *question, "--out", plan)
+                         "--allow-estimates", *question, "--out", plan)
             self.planctl("export", plan, "--model", model, "--to", "accelerate", "--out", out)
             variables = dict(line.split("=")
                              for line in (out / "accelerate.env").read_text().split())

@@ -44,6 +44,37 @@ def base():
     return dataclasses.replace(config, model_spec=spec)
 
 
+def set_sizes(plan):
+    """Makes SIZES the configuration of the plan's model, as far as the exported module reads it."""
+    definition = plan.definition(plan.decoders()[0].kind)
+    heads = definition["attention_head_count"]
+    SIZES.__dict__.update(
+        dim=definition["hidden_size"],
+        layers=[layer_of(plan.definition(layer.kind)) for layer in plan.decoders()],
+        first_attention=types.SimpleNamespace(
+            n_heads=heads, n_kv_heads=definition.get("key_value_head_count", heads),
+            head_dim=definition.get("head_size")),
+        vocab_size=plan.definition("embedding")["vocabulary_size"],
+        enable_weight_tying=False)
+
+
+def layer_of(definition):
+    """Returns the parts of a layer by the names of torchtitan's TransformerBlock.Config and MoE."""
+    part = types.SimpleNamespace
+
+    def width(size):
+        return part(w1=part(out_features=size)) if size else None
+
+    if not definition.get("expert_count"):
+        return part(feed_forward=width(definition["feed_forward_size"]), moe=None)
+    moe = part(
+        routed_experts=part(inner_experts=part(num_experts=definition["expert_count"],
+                                               hidden_dim=definition["expert_feed_forward_size"])),
+        router=part(top_k=definition["experts_per_token"]),
+        shared_experts=width(definition.get("shared_expert_feed_forward_size")))
+    return part(feed_forward=None, moe=moe)
+
+
 def stages_of(plan, rank=0):
     """Returns what a schedule asks the stages of one rank for."""
     return [types.SimpleNamespace(stage_index=index, num_stages=plan.stage_count,
@@ -137,15 +168,14 @@ class TorchtitanTest(unittest.TestCase):
         read = 0
         for plan in drawn_plans(FLAGS.plans, "torchtitan"):
             with self.subTest(plan=plan.folder.name):
-                definition = plan.definition(plan.decoders()[0].kind)
-                heads = definition["attention_head_count"]
-                SIZES.__dict__.update(
-                    dim=definition["hidden_size"], layers=[None] * len(plan.decoders()),
-                    first_attention=types.SimpleNamespace(
-                        n_heads=heads, n_kv_heads=definition.get("key_value_head_count", heads)),
-                    vocab_size=plan.definition("embedding")["vocabulary_size"],
-                    enable_weight_tying=False)
+                set_sizes(plan)
                 config = self.load(plan.folder)
+                # A model of another feed-forward width is refused.
+                part = SIZES.layers[0].feed_forward
+                if part is not None:
+                    part.w1.out_features += 1
+                    with self.assertRaisesRegex(ValueError, "the plan is for a model of"):
+                        self.load(plan.folder)
                 self.compare(config, plan)
                 layer = plan.decoders()[0]
                 counts["pipelines"] += plan.pipeline > 1

@@ -270,7 +270,7 @@ class Import(PlanctlTest):
         model = self.example("llama2-7b.model.json")
         question = ["--model", model, *self.question()[2:4]]
         for target, name, runtime in (("deepspeed", "ds_config.json", "deepspeed"),
-                                      ("accelerate", "accelerate.env", "fsdp")):
+                                      ("accelerate", "accelerate.env", "accelerate")):
             with self.subTest(target=target):
                 best, folder = self.folder / f"{target}.json", self.folder / target
                 again = self.folder / f"{target}.again.json"

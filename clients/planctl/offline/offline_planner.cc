@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/system/clock.h"
+#include "exports/exporters.h"
 #include "planner/check/plan_check.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/predict_plan.h"
@@ -116,6 +117,13 @@ absl::StatusOr<PlanningProblem> ProblemOf(AskedPlan asked, const std::vector<v1:
   return ProblemFor(asked, std::move(knowledge));
 }
 
+// Returns the question of `spec`, for a model of which its target runs some plan.
+absl::StatusOr<AskedPlan> AskedSearch(const v1::PlanSpec& spec) {
+  PARPLAN_ASSIGN_OR_RETURN(AskedPlan asked, AskedPlanFromProto(spec));
+  PARPLAN_RETURN_IF_ERROR(CheckModelOfTarget(asked.options.rules.target, *asked.model));
+  return asked;
+}
+
 int LargestTensorParallelDegree(const Plan& plan) {
   int degree = 1;
   for (const StagePlan& stage : plan.stages) {
@@ -170,7 +178,7 @@ absl::StatusOr<PlanView> PlanOffline(const v1::PlanSpec& spec,
                                      const std::vector<v1::Profile>& profiles,
                                      const std::shared_ptr<const Calibration>& calibration,
                                      const SearchWatch& watch) {
-  PARPLAN_ASSIGN_OR_RETURN(const AskedPlan asked, AskedPlanFromProto(spec));
+  PARPLAN_ASSIGN_OR_RETURN(const AskedPlan asked, AskedSearch(spec));
   const PlanningOptions& options = asked.options;
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, ProblemOf(asked, profiles, calibration));
   // The baselines have what the search leaves of the limit, as on a server.
@@ -248,7 +256,7 @@ absl::StatusOr<PlanView> EvaluateOffline(const v1::PlanSpec& spec,
 absl::StatusOr<std::vector<v1::PlannerComparison>> CompareOffline(
     const v1::PlanSpec& spec, const std::vector<v1::Profile>& profiles,
     const std::shared_ptr<const Calibration>& calibration, const SearchWatch& watch) {
-  PARPLAN_ASSIGN_OR_RETURN(const AskedPlan asked, AskedPlanFromProto(spec));
+  PARPLAN_ASSIGN_OR_RETURN(const AskedPlan asked, AskedSearch(spec));
   const PlanningOptions& options = asked.options;
   PARPLAN_ASSIGN_OR_RETURN(const PlanningProblem problem, ProblemOf(asked, profiles, calibration));
   const SearchFunction search = SearchUnder(options, watch);

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/system/clock.h"
 #include "clients/planctl/offline/offline_planner.h"
+#include "exports/exporters.h"
 #include "planner/model/planning_problem.h"
 #include "planner/worth/robust_plan.h"
 #include "proto/wire/field_path.h"
@@ -46,6 +47,7 @@ absl::StatusOr<v1::ShapePlanResponse> ShapeOffline(
   PARPLAN_ASSIGN_OR_RETURN(const ClusterName cluster, ClusterName::Parse(request.parent()));
   PARPLAN_ASSIGN_OR_RETURN(PlanningOptions options, OptionsFromProto(request.options()));
   PARPLAN_ASSIGN_OR_RETURN(const ModelSpec model, ModelFromProto(request.model(), "model"));
+  PARPLAN_RETURN_IF_ERROR(CheckModelOfTarget(options.rules.target, model));
   if (request.offers().empty()) {
     return FieldError(Reason::kSpecInvalid, "offers", "must have at least one entry");
   }

@@ -117,6 +117,37 @@ TEST(CostModel, TablesThatNoHeadSharesMayBeWholeOnTensorParallelRanks) {
   EXPECT_EQ(costs(true, true, 2).memory.parameters, costs(true, false, 2).memory.parameters);
 }
 
+// The plans of tensors inside transformers, which Accelerate applies: a decoder layer that is not
+// gated sums six times instead of four, logits are gathered and a table is whole.
+TEST(CostModel, TensorParallelismOfAccelerateIsThatOfTransformers) {
+  const auto cost = [](const char* runtime, int definition, int tensor) {
+    EstimatedOptions options;
+    options.device_count = 8;
+    options.decoder_count = 2;
+    options.global_batch_size = 64;
+    options.tied_embedding = false;
+    options.rules.runtime = *FindRuntime(runtime);
+    return CostModel::Create(EstimatedProblem(options))
+        ->group(kFirstGroup)
+        .CostOfLayer(definition, Degrees(tensor, 1), 16, 1);
+  };
+  constexpr int kEmbeddingIndex = 0, kDecoderIndex = 1, kHeadIndex = 2;
+  constexpr TimeItemKind kExchange = TimeItemKind::kTensorParallel;
+  for (const int definition : {kEmbeddingIndex, kDecoderIndex, kHeadIndex}) {
+    EXPECT_EQ(cost("accelerate", definition, 1).forward, cost("fsdp", definition, 1).forward);
+    EXPECT_EQ(cost("accelerate", definition, 1).backward, cost("fsdp", definition, 1).backward);
+  }
+  EXPECT_NEAR(cost("accelerate", kDecoderIndex, 2).time[kExchange].value(),
+              1.5 * cost("fsdp", kDecoderIndex, 2).time[kExchange].value(), 1e-9);
+  EXPECT_EQ(cost("accelerate", kEmbeddingIndex, 2).time[kExchange], Seconds());
+  EXPECT_EQ(cost("accelerate", kEmbeddingIndex, 2).memory.parameters,
+            cost("fsdp", kEmbeddingIndex, 1).memory.parameters);
+  EXPECT_GT(cost("accelerate", kHeadIndex, 2).time[kExchange],
+            cost("fsdp", kHeadIndex, 2).time[kExchange]);
+  EXPECT_NEAR(cost("accelerate", kHeadIndex, 2).memory.logits.as_double(),
+              2.0 * cost("fsdp", kHeadIndex, 2).memory.logits.as_double(), 2.0);
+}
+
 TEST(CostModel, RecomputationRepeatsTheForwardPassAndItsCollectives) {
   Strategy strategy = Degrees(2, 1);
   strategy.recompute_level = RecomputeLevel::kFull;

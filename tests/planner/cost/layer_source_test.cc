@@ -290,15 +290,15 @@ TEST(LayerSource, GivesATiedHeadItsOwnTableWithSeveralStages) {
   }
 }
 
-// The modules of `fsdp` and `deepspeed` are measured by the runtime `torch`, whose profiles hold
-// what autograd saves: gradients inside a layer come in addition, and of the loss all but the
-// logarithms of probabilities, 4 bytes a logit. Other profiles hold both.
+// The modules of `fsdp`, `deepspeed` and `accelerate` are measured by the runtime `torch`, whose
+// profiles hold what autograd saves: gradients inside a layer come in addition, and of the loss all
+// but the logarithms of probabilities, 4 bytes a logit. Other profiles hold both.
 TEST(LayerSource, AddsGradientsToWhatAutogradSaves) {
   World world = MeasuredWorld();
   world.measured_head = true;
   World theory;
   for (const char* const runtime :
-       {"torch", "torch-compile", "fsdp", "deepspeed", "megatron-core", "parplan"}) {
+       {"torch", "torch-compile", "fsdp", "deepspeed", "accelerate", "megatron-core", "parplan"}) {
     world.rules.runtime = theory.rules.runtime = *FindRuntime(runtime);
     const bool saves =
         MeasuredRuntime(runtime) == "torch" || runtime == std::string("torch-compile");

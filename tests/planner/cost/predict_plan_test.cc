@@ -141,7 +141,7 @@ const ShardingLevel kAllLevels[] = {ShardingLevel::kNone, ShardingLevel::kOptimi
 
 TEST(PredictPlan, FasterLinksAreNeverSlowerAtAnyShardingLevel) {
   for (const char* runtime :
-       {"parplan", "megatron-core", "megatron-deepspeed", "fsdp", "deepspeed"}) {
+       {"parplan", "megatron-core", "megatron-deepspeed", "fsdp", "deepspeed", "accelerate"}) {
     for (UniformPlan shape : Shapes()) {
       for (const ShardingLevel level : kAllLevels) {
         if (level != ShardingLevel::kNone && shape.strategy.data_parallel_degree == 1) continue;

@@ -85,6 +85,7 @@ TEST(RuntimeSelection, LayersOfARuntimeNeverAnswerForAnother) {
 TEST(RuntimeSelection, ModulesOfPyTorchAreMeasuredAsTorch) {
   EXPECT_EQ(MeasuredRuntime("fsdp"), "torch");
   EXPECT_EQ(MeasuredRuntime("deepspeed"), "torch");
+  EXPECT_EQ(MeasuredRuntime("accelerate"), "torch");
   EXPECT_EQ(MeasuredRuntime("megatron-core"), "megatron-core");
   EXPECT_EQ(MeasuredRuntime("parplan"), "parplan");
   EXPECT_EQ(MeasuredRuntime("parplan-exec"), "parplan");

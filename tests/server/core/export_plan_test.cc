@@ -18,6 +18,7 @@
 namespace parplan {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class ExportPlanTest : public CoreTest {
@@ -36,6 +37,27 @@ class ExportPlanTest : public CoreTest {
     return Ask(request);
   }
 };
+
+// The question is refused before a search, with the field of the request.
+TEST_F(ExportPlanTest, NothingIsPlannedForAProgramThatRunsNoPlanOfTheModel) {
+  ASSERT_OK(AskForMegatron());
+  const int searches = planner.search_count;
+  v1::CreatePlanRequest request = Question();
+  v1::PlanSpec& spec = *request.mutable_spec();
+  *spec.mutable_model() = ModelToProto(DecoderModel({.window_interval = 2, .prediction_count = 1}));
+  spec.mutable_options()->set_target("megatron");
+  EXPECT_THAT(Ask(request).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("spec.model.layer_runs: has in layer 5"),
+                             HasSubstr("Megatron-LM can't run that, whatever the plan"))));
+  v1::ShapePlanRequest shape;
+  shape.set_parent(request.parent());
+  *shape.mutable_model() = spec.model();
+  *shape.mutable_options() = spec.options();
+  EXPECT_THAT(AskShape(shape).status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                 HasSubstr("model.layer_runs: has in layer 5")));
+  EXPECT_EQ(planner.search_count, searches);
+}
 
 v1::ExportPlanRequest ByName(const std::string& name, const std::string& target) {
   v1::ExportPlanRequest request;

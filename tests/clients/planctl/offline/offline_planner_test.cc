@@ -55,6 +55,22 @@ TEST(PlanOffline, GivesWhatFindPlanGives) {
   }
 }
 
+// The exporters of these programs would refuse every answer.
+TEST(PlanOffline, RefusesAModelThatTheTargetDoesNotRunBeforeItSearches) {
+  v1::PlanSpec spec = ExampleSpec();
+  spec.mutable_model()->mutable_layer_definitions(1)->set_kind(v1::LAYER_KIND_ENCODER);
+  for (const char* const target : {"megatron", "deepspeed", "torchtitan", "accelerate"}) {
+    spec.mutable_options()->set_target(target);
+    const auto is_refused = StatusIs(
+        absl::StatusCode::kInvalidArgument,
+        AllOf(HasSubstr("model.layer_runs: must be an embedding, decoder layers and a head, and "
+                        "layer 1 is"),
+              HasSubstr("can't run that, whatever the plan")));
+    EXPECT_THAT(PlanOffline(spec, ExampleProfiles()).status(), is_refused) << target;
+    EXPECT_THAT(CompareOffline(spec, ExampleProfiles()).status(), is_refused) << target;
+  }
+}
+
 TEST(PlanOffline, SaysTheMemoryThatWouldFitAndItDoes) {
   v1::PlanSpec spec = ExampleSpec();
   v1::NodeGroup& group = *spec.mutable_topology()->mutable_node_groups(0);

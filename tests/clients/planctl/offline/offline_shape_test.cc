@@ -47,6 +47,15 @@ TEST(ShapeOffline, AnOptionIsWhatThePlanOfThatCountPromises) {
   }
 }
 
+TEST(ShapeOffline, RefusesAModelThatTheTargetDoesNotRun) {
+  v1::ShapePlanRequest request = ExampleRequest();
+  request.mutable_model()->mutable_layer_definitions(1)->set_kind(v1::LAYER_KIND_ENCODER);
+  request.mutable_options()->set_target("megatron");
+  EXPECT_THAT(ShapeOffline(request, ExampleProfiles(2)).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("Megatron-LM can't run that, whatever the plan")));
+}
+
 TEST(ShapeOffline, ALongerDeadlineNeverCostsMoreAndALargerBudgetIsNeverSlower) {
   v1::ShapePlanRequest request = ExampleRequest();
   ASSERT_OK_AND_ASSIGN(const v1::ShapePlanResponse all, ShapeOffline(request, ExampleProfiles(2)));
