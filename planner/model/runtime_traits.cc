@@ -325,11 +325,10 @@ RuntimeTraits ParplanExec() {
 
 absl::Span<const RuntimeTraits> KnownRuntimes() {
   static const auto* const runtimes = new std::vector<RuntimeTraits>{
-      RuntimeTraits(), Megatron2021(),   Megatron2022(), MegatronDeepSpeed(),
-      MegatronCore(),  Fsdp(),           DeepSpeed(),    Torch(),
-      TorchCompile(),  MegatronBridge(), Nanotron(),     Torchtitan(),
-      NemoAutomodel(), LlmFoundry(),     Accelerate(),   ParplanExec(),
-      MegatronCoreFp8()};
+      RuntimeTraits(), Megatron2021(),   Megatron2022(),  MegatronDeepSpeed(), MegatronCore(),
+      Fsdp(),          DeepSpeed(),      Torch(),         TorchCompile(),      MegatronBridge(),
+      Nanotron(),      Torchtitan(),     NemoAutomodel(), LlmFoundry(),        Accelerate(),
+      ParplanExec(),   MegatronCoreFp8()};
   return *runtimes;
 }
 
