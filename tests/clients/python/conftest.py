@@ -13,8 +13,9 @@ sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
 # Files that run longest, which begin first: files take turns on several cores (./parplan-dev
 # torch-test), and a long one that begins last leaves the others without work.
-LONGEST = ("parity_test.py", "first_steps_test.py", "zero_bubble_test.py", "profile_test.py",
-           "splits_test.py", "command_test.py")
+LONGEST = ("steps_test.py", "parity_test.py", "first_steps_test.py", "memory_study_test.py",
+           "command_test.py", "agent_test.py", "compile_test.py", "run_test.py", "processes_test.py",
+           "failures_test.py", "zero_bubble_test.py", "splits_test.py", "profile_test.py")
 
 
 def pytest_collection_modifyitems(items):

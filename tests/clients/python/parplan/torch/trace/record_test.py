@@ -90,6 +90,23 @@ def test_differences_stand_in_the_order_of_stages_and_passes():
         "0F", "0+1B", "2F", "2I", "2W", "10F", "step"]
 
 
+def test_a_rank_whose_layers_have_no_parameters_is_measured(tmp_path):
+    import torch
+
+    class Empty:
+        """A run of one rank without parameters, which `record` must not ask for a device."""
+        device, plan = torch.device("cpu"), argparse.Namespace(name="empty")
+
+        def parameters(self):
+            return iter(())
+
+        def step(self, inputs, targets):
+            pass
+
+    measured = record(Empty(), None, None, tmp_path / "trace", steps=1, warm_ups=0)
+    assert [one.name for one in measured.ranks[0]] == ["step"]
+
+
 def test_what_is_no_trace_is_refused(tmp_path):
     path = tmp_path / "other"
     for text in ("", "{}", "[]", '{"traceEvents": [1]}', '{"traceEvents": 1}'):
