@@ -34,12 +34,18 @@ const PlanFound* FoundIn(const std::optional<PlanningResult>& result) {
   return result.has_value() ? std::get_if<PlanFound>(&*result) : nullptr;
 }
 
+// Whether the bound has all of what the runtime does, so that a small problem is always proved.
+// With others a small gap may be left (docs/search.md).
+bool HasWholeBound(const RuntimeTraits& runtime) {
+  return !runtime.blocking_pipeline_messages && !runtime.keeps_placeholder_gradients &&
+         runtime.free_block_share == 0.0;
+}
+
 // Against all plans, in portions of seeds that test runners can share out.
 class SearchExactTwin : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(SearchExactTwin, IsTheBestOfAllPlans) {
   int found_count = 0;
-  int optimal_count = 0;
   constexpr int kTrials = 15;
   for (uint64_t seed = 4'000 + GetParam(); seed < 4'000 + GetParam() + kTrials; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
@@ -61,12 +67,12 @@ TEST_P(SearchExactTwin, IsTheBestOfAllPlans) {
         found->search.bound.value() / static_cast<double>(found->plan.global_batch_size);
     EXPECT_LE(bound, best * (1.0 + 1e-9));
     if (found->search.termination == Termination::kOptimal) {
-      ++optimal_count;
       EXPECT_LE(ours, best * (1.0 + 1e-9));
+    } else {
+      EXPECT_FALSE(HasWholeBound(problem.rules().runtime));
     }
   }
   EXPECT_GE(found_count, kTrials / 2);
-  EXPECT_EQ(optimal_count, found_count);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SearchExactTwin, testing::Range<uint64_t>(0, 120, 15));
