@@ -27,6 +27,7 @@ import postgres_server
 from abuse_lab import MEBI, PROMPT_SECONDS, say
 
 PLANS = "parplan.v1.PlanService"
+HEALTH_WATCH = "/grpc.health.v1.Health/Watch"
 PLANNERS = ("galvatron", "galvatron-base", "galvatron-bmw", "min-memory-ilp", "alpa-like",
             "colossal-auto-like", "dp", "sdp", "tp", "pp", "dp+tp", "dp+pp", "deepspeed-3d",
             "megatron", "fsdp-best")
@@ -288,6 +289,54 @@ class LongAttacks:
             self.assertIn("128 MiB of memory", text)
         self.assertLess(self.peak(server), 512 * MEBI)
         self.assert_serves(server, PROMPT_SECONDS)
+
+    def is_served(self, server):
+        try:
+            self.assert_serves(server, 30)
+        except grpc.RpcError:
+            return False
+        return True
+
+    def test_calls_whose_request_never_comes_are_bounded(self):
+        """gRPC shows them to no method, so no deadline of the server ends them. 256,000 take more than
+        this server may have, and connections end before that."""
+        server = self.serve(memory=2048 * MEBI)
+        connections = [self.connect(server) for _ in range(256)]
+        ended = 0
+        for connection in connections:
+            try:
+                for index in range(1000):
+                    connection.open(2 * index + 1, abuse_test.CAPABILITIES)
+            except OSError:
+                ended += 1
+        began = time.monotonic()
+        # A new connection may be ended with those of the attack: clients try again.
+        self.assertTrue(self.wait_until(60, lambda: self.is_served(server)))
+        took = time.monotonic() - began
+        say(f"{self.kind}: {1000 * len(connections)} calls without a request: physical memory "
+            f"{self.peak(server) // MEBI} MiB at most; {ended} connections were ended meanwhile; a "
+            f"new call took {took:.2f} s")
+        self.assertLess(self.peak(server), 2048 * MEBI)
+        for connection in connections:
+            connection.close()
+        self.assertTrue(self.wait_until(30, lambda: self.memory(server) < 256 * MEBI),
+                        self.memory(server))
+
+    def test_watches_of_health_are_bounded(self):
+        # One host may have half of the requests in progress, and 6,432 watches.
+        server = self.serve(memory=2048 * MEBI)
+        connections = [self.connect(server) for _ in range(64)]
+        for connection in connections:
+            for index in range(1000):
+                connection.open(2 * index + 1, HEALTH_WATCH)
+                connection.send(2 * index + 1, b"", end=True)
+        time.sleep(5)
+        say(f"{self.kind}: {1000 * len(connections)} watches of health: physical memory "
+            f"{self.peak(server) // MEBI} MiB at most")
+        self.assertLess(self.peak(server), 512 * MEBI)
+        for connection in connections:
+            connection.close()
+        self.assert_serves(server, 30)
 
     def test_questions_of_unlike_layers_are_bounded(self):
         """Thousands of layers that all differ, on devices where nothing fits, with one micro-batch:

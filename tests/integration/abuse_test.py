@@ -31,7 +31,6 @@ from abuse_lab import CAPABILITIES, CONNECT_AGENT, HEALTH, MEBI, PROMPT_SECONDS,
 PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
 WAIT_ALL = 0x40000000
 CANCEL = struct.pack(">I", 8)
-HEALTH_WATCH = "/grpc.health.v1.Health/Watch"
 
 
 def gzip_of_zeros(size):
@@ -193,39 +192,6 @@ class Attacks:
         say(f"{self.kind}: {self.stream_count} silent streams were ended after {took:.1f} s")
         self.assertLess(took, self.longest_silence)
         self.assert_serves(server)
-
-    def test_calls_whose_request_never_comes_are_bounded(self):
-        # gRPC shows them to no method, so no deadline of the server ends them.
-        server, before = self.serve_warm()
-        connections = [self.connect(server) for _ in range(self.stream_count // 250)]
-        for connection in connections:
-            for index in range(1000):
-                connection.open(2 * index + 1, CAPABILITIES)
-        took = self.assert_serves(server, 30)
-        most = self.peak(server)
-        say(f"{self.kind}: {1000 * len(connections)} calls without a request: physical memory "
-            f"{before // MEBI} MiB before, {most // MEBI} at most; a new call took {took:.2f} s")
-        self.assertLess(most, 1024 * MEBI)
-        for connection in connections:
-            connection.close()
-        self.assertTrue(self.is_back(server, before), self.memory(server))
-
-    def test_watches_of_health_are_bounded(self):
-        # Other callers of this machine share the half of the requests that one host may have.
-        server, before = self.serve_warm()
-        connections = [self.connect(server) for _ in range(self.stream_count // 250)]
-        for connection in connections:
-            for index in range(1000):
-                connection.open(2 * index + 1, HEALTH_WATCH)
-                connection.send(2 * index + 1, b"", end=True)
-        time.sleep(5)
-        most = self.peak(server)
-        say(f"{self.kind}: {1000 * len(connections)} watches of health: physical memory "
-            f"{before // MEBI} MiB before, {most // MEBI} at most")
-        self.assertLess(most - before, 192 * MEBI + self.overhead)
-        for connection in connections:
-            connection.close()
-        self.assert_serves(server, 30)
 
     def serve_warm(self):
         """A server that has answered a hundred callers: first calls take memory that stays."""
