@@ -23,14 +23,16 @@ struct ClassDefaults {
   int head_size = 0;
   // The feed-forward width of an expert.
   int expert_size = 0;
-  // Experts of that width that process every token.
+  // Number of shared experts, which process every token, each of that width.
   int shared_expert_count = 0;
-  // The feed-forward width of the expert that processes every token.
+  // Feed-forward width of the one shared expert, in classes that give a width and no number.
   int shared_expert_size = 0;
   // The width of compressed queries of latent attention.
   int query_rank = 0;
   // The first so many layers have no experts.
   int dense_layer_count = 0;
+  // Number of routed experts of a layer. No reader takes it: it is named in a note if a file gives
+  // none.
   int expert_count = 0;
 };
 

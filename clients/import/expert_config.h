@@ -14,30 +14,36 @@
 
 namespace parplan {
 
-// The experts of the layers that have some.
+// The experts of the layers that have some. A router chooses some of the routed experts for each
+// token; shared experts process every token.
 struct Experts {
-  // Experts of a layer without shared ones; 0 for a dense model.
+  // Number of routed experts of a layer; 0 for a dense model. The others are 0 then, except
+  // `dense_size`.
   int count = 0;
-  // Experts that process one token.
+  // Number of routed experts that process one token.
   int per_token = 0;
-  // Width of one expert, and of the shared ones together; 0 without.
+  // Feed-forward width of one routed expert.
   int size = 0;
+  // Feed-forward width of all shared experts together, and of a dense part beside the experts; 0 if
+  // there are none.
   int shared_size = 0;
   // Width of the vectors that experts read and return; 0 if that is the model's.
   int latent_size = 0;
   // Width of the feed-forward part of all layers if the model has only a shared expert (`count` is
   // 0); else 0.
   int dense_size = 0;
-  // Parameters of a layer with experts for the gate of the shared one and biases of the router.
+  // Parameters that each layer with experts has beside them and the matrix of the router, for
+  // example the gate of the shared expert, biases of the router, and norms.
   int64_t extra_parameter_count = 0;
   // Whether each layer has experts; empty if `count` is 0.
   std::vector<bool> in_layer;
 };
 
-// Reads the experts of a model with the layer count and hidden size of `run`; one expert without a
-// width of its own and without a shared one reads as a dense model; `plain_size` is the width of an
-// expert if the file gives none of its own. Fields that are ignored are named in `notes`. After an
-// error, which `fields` remembers, the result must not be used.
+// Reads the experts of a model; `run` has the number of its layers and its hidden size.
+// `plain_size` is the width of an expert if the file gives none. A file with one expert, no width
+// of experts and no shared expert is read as a dense model. Appends the fields that it ignores, and
+// the defaults that it takes, to `notes`. After an error, which `fields` remembers, the result must
+// not be used.
 Experts ReadExperts(const FamilyTraits& traits, ConfigFields& fields,
                     const TransformerRunFacts& run, int plain_size,
                     std::vector<std::string>* notes);

@@ -98,7 +98,7 @@ class ShellVariables {
   // once `set` has replaced the arguments; and `${...}` around anything else, for example
   // `${NAME[@]}`, `${NAME:-text}` if NAME was forgotten, `${(date)}` for `$(date)`, and
   // `${((B + 1))}` for a `$((B + 1))` that cannot be computed. Text in single quotation marks that
-  // looks like that cannot be distinguished from it. RESOURCE_EXHAUSTED without a reason if the sum
+  // looks like that cannot be distinguished from it. RESOURCE_EXHAUSTED with no `Reason` if the sum
   // reaches `max_bytes`; `words` may then have gained some.
   absl::Status Expand(const ShellWord& word, std::vector<std::string>* words);
   // Returns what a word of a test expands to, not split. A variable that was never set, and an

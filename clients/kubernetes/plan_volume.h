@@ -50,7 +50,7 @@ class PlanVolume {
   // the new one, and `generation` is its number.
   absl::Status Write(const std::vector<VolumeFile>& files);
 
-  // Returns the content of a file of the current generation; NOT_FOUND, without a reason, if there
+  // Returns the content of a file of the current generation; NOT_FOUND, with no `Reason`, if there
   // is none or it can't be opened.
   absl::StatusOr<std::string> Read(const std::string& name) const;
 

@@ -44,7 +44,7 @@ class ReportService {
   // socket that lies there is replaced unless a process listens on it, and the owner and the group
   // of the new one may report (mode 0660). Its file stays behind.
   // INVALID_ARGUMENT (SPEC_INVALID) for a path that is empty or too long for a socket (more than
-  // 107 bytes), UNAVAILABLE without a reason if the socket can't be made.
+  // 107 bytes), UNAVAILABLE with no `Reason` if the socket can't be made.
   static absl::StatusOr<std::unique_ptr<ReportService>> Start(const std::string& socket_path,
                                                               WindowJournal& journal,
                                                               Observer observer);

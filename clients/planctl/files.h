@@ -25,7 +25,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path);
 // mode 0644 less the umask, whatever the old one had. A link stays and what it leads to is
 // replaced; a path that leads to no regular file (a terminal, a pipe, /dev/null) is written to.
 // `-` is standard output. INVALID_ARGUMENT (SPEC_INVALID) if there can't be such a file, INTERNAL
-// without a reason if the disk fails; both errors name the path, or `standard output`.
+// with no `Reason` if the disk fails; both errors name the path, or `standard output`.
 absl::Status WriteFile(const std::string& path, absl::string_view content);
 
 // Read files in the formats of docs/files.md. Unknown fields are errors; an error names file,

@@ -40,7 +40,7 @@ struct WorkResult {
 // nothing if it did not end within `deadline`. In both cases the child is killed with the processes
 // that it has started, unless they made a process group of their own. What `work` changes in memory
 // is lost with the child. Blocks for at most `deadline` and the half second that a killed child may
-// need to end; a `deadline` of 0 or below leaves the work no time. INTERNAL without a reason if the
+// need to end; a `deadline` of 0 or below leaves the work no time. INTERNAL with no `Reason` if the
 // child died or can't be started. REQUIRES, unchecked: this process has one thread; `deadline` is
 // finite.
 absl::StatusOr<std::optional<WorkResult>> RunWithin(absl::Duration deadline,

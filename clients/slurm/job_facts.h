@@ -17,7 +17,7 @@ namespace parplan::slurm {
 
 // Returns the names of a host list in its order: n01, n02, n03, n7 and login for
 // `n[01-03,7],login`. A name may have several brackets; a host that comes twice is there twice.
-// INVALID_ARGUMENT without a reason for a malformed or empty list, or one of more than 65536 hosts.
+// INVALID_ARGUMENT with no `Reason` for a malformed or empty list, or one of more than 65536 hosts.
 absl::StatusOr<std::vector<std::string>> ExpandHosts(absl::string_view host_list);
 
 // Devices of one kind, from a GRES such as `gpu:h200:8(IDX:0-7)`.
@@ -29,7 +29,7 @@ struct GresCount {
 };
 // Parses a list of GRES, in its order; an empty text and `(null)` give an empty list. Every entry
 // needs a count of at least 0, behind its last colon or as `(CNT:2)`; one of 0 stays in the list.
-// INVALID_ARGUMENT without a reason for a malformed list.
+// INVALID_ARGUMENT with no `Reason` for a malformed list.
 absl::StatusOr<std::vector<GresCount>> ParseGres(absl::string_view text);
 
 // A node of the job and the devices it gives to the job.
@@ -88,7 +88,7 @@ absl::StatusOr<JobFacts> JobFromEnvironment(const JobFacts::Lookup& lookup);
 // Returns the line that begins with `start`, a part of `scontrol_text` without the spaces around
 // it, in the output of `scontrol show job` for one job. INVALID_ARGUMENT (SPEC_INVALID) if there
 // are several: scontrol prints names, comments and paths as they are, with line breaks, so another
-// one than the first may be the true one. INVALID_ARGUMENT without a reason if there is none.
+// one than the first may be the true one. INVALID_ARGUMENT with no `Reason` if there is none.
 //
 // The text is read because no other form has all facts: scontrol of Slurm 22.05 has no `--json`,
 // `squeue --json` prints all jobs of the cluster, and other formats of squeue lack the GRES of each
@@ -105,7 +105,7 @@ absl::Duration ParseTimeLimit(absl::string_view text);
 // nodes; lines about other nodes do not count. Whatever a user writes into the name of the job, its
 // comment or another text, the facts are those of Slurm, or there is an error: INVALID_ARGUMENT
 // (SPEC_INVALID) for a text with a line that looks like one of those facts (`OnlyLine`).
-// INVALID_ARGUMENT without a reason if one of the two is malformed, a fact is missing, or a node of
+// INVALID_ARGUMENT with no `Reason` if one of the two is malformed, a fact is missing, or a node of
 // `node_list` is. `job` is then half filled.
 absl::Status AddJobDetails(absl::string_view scontrol_text, absl::string_view node_list,
                            JobFacts& job);

@@ -59,7 +59,7 @@ struct ApplierSetting {
 // One rank's applier, used by one thread. All ranks of the job call the same methods in the same
 // order. The first error ends the job for all ranks, and this and every later call returns it; if
 // another rank was the cause, the error names it. Only a call in the wrong state
-// (FAILED_PRECONDITION without a reason) and a plan that `Swap` refuses change nothing. The caller
+// (FAILED_PRECONDITION with no `Reason`) and a plan that `Swap` refuses change nothing. The caller
 // checks that the device is what a plan needs (CheckedPlan::CheckDevice); a plan that expires
 // meanwhile runs on.
 class PlanApplier {

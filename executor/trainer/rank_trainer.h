@@ -38,28 +38,32 @@ struct TrainerSetting {
   LayerKernels* kernels = nullptr;
   ArrayPool* pool = nullptr;
   const TokenSource* tokens = nullptr;
-  // Makes a communicator, never null; called within `Create` alone, for every group of the program,
-  // in its order.
+  // Makes the communicator of a group. Must be set, and must not return null, which is not checked.
+  // Only `Create` calls it, once for every group of the program, in the order of the program. These
+  // are the groups that this rank is in (rank_program.h).
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const GroupSpec& group)> make_group;
   OptimizerSettings optimizer = AdamSettings{};
   // Seed of the initial parameters; the same on all ranks, so that replicas are equal.
   uint64_t seed = 1;
   // May be null.
   TrainerObserver* observer = nullptr;
-  // Whether communication runs beside the passes. Sharded parameters are gathered one layer ahead,
-  // and those of which only optimizer states or gradients are sharded while the next step begins;
-  // sharded gradients are scattered while the next layer's backward pass runs, and until the next
-  // forward pass begins; messages between stages are received one pass ahead. A layer's parameters,
-  // its gradients and the input of the next pass are then held beside those in use. Results are the
-  // same to the last bit. `Create` also exchanges a message between the ranks of every pair that
-  // has messages in a step.
+  // Whether communication runs beside the passes:
+  //   - Sharded parameters are gathered one layer ahead.
+  //   - Parameters of which only the optimizer's states or the gradients are sharded are gathered
+  //     while the next step begins.
+  //   - Sharded gradients are scattered while the next layer's backward pass runs, and have until
+  //     the next forward pass begins.
+  //   - Messages between stages are received one pass ahead.
+  // A layer's parameters, its gradients and the input of the next pass are then held beside those
+  // in use. Results are the same to the last bit. `Create` also exchanges a message between the
+  // ranks of every pair that has messages in a step.
   bool communicates_ahead = false;
   // Whether `Create` first runs the passes of one micro-batch, and an optimizer's step, of a
   // trainer whose groups do nothing. GPUs need it: the first launch of a kernel loads it, and the
-  // first product or attention of a shape finds its algorithm and its workspace, which may wait for
-  // the whole device. While an operation waits there for another rank, and that for this rank's
-  // next one, it would never end. Takes as long as a step of one micro-batch and no more memory
-  // than training does.
+  // first product or attention of a shape looks for its algorithm and its workspace. That may wait
+  // until the device is idle. If the device then holds a collective that waits for another rank,
+  // which itself waits for a later operation of this rank, both wait for ever. Takes as long as a
+  // step of one micro-batch and no more memory than training does.
   bool rehearses = false;
 };
 
@@ -74,12 +78,14 @@ class RankTrainer {
   static absl::StatusOr<std::unique_ptr<RankTrainer>> Create(const RankProgram& program,
                                                              const ModelSpec& model,
                                                              const TrainerSetting& setting);
+  // Waits for the collectives of parameters and gradients that are under way (LayerState), and
+  // ignores their errors. Not collective.
   ~RankTrainer();
 
   // Makes one optimizer step over the global batch and returns the mean loss of its tokens (cross
   // entropy, in nats), the same on all ranks. Collective: all ranks of the job call it equally
-  // often. Waits until the device has done all of it, but for the gathering of the parameters with
-  // `communicates_ahead`. Has no time limit of its own, beyond those of communicators.
+  // often. Waits until the device has done all of it, except, with `communicates_ahead`, the
+  // gathering of parameters. Has no time limit of its own, beyond those of communicators.
   //
   // Returns the errors of communicators (PendingWork::Wait: DEADLINE_EXCEEDED, UNAVAILABLE, ABORTED
   // or INTERNAL), RESOURCE_EXHAUSTED if memory does not suffice, and the errors of the device
@@ -89,23 +95,24 @@ class RankTrainer {
   // Number of steps so far.
   int64_t step_count() const { return step_count_; }
 
-  // Sets the number of steps so far, for parameters and states that come from another trainer
-  // (`VisitStates` writes them). The next step then trains on the samples of that step, and Adam
-  // corrects the bias of its moments for it. Called between two steps, with the same number on all
-  // ranks. REQUIRES, unchecked: `step_count` is at least 0.
+  // Sets the number of steps so far, for parameters and states that come from another trainer: a
+  // visitor of `VisitStates` writes them. The next step then trains on the samples of that step,
+  // and Adam corrects the bias of its moments for it. Called between two steps, with the same
+  // number on all ranks. REQUIRES, unchecked: `step_count` is at least 0.
   void ContinueFrom(int64_t step_count) { step_count_ = step_count; }
 
-  // Calls `visit` for every layer of this rank, in the order of the model, with the state it keeps
-  // from step to step. The parts lie in device memory, stay valid until the trainer is destroyed,
+  // Calls `visit` for every layer of this rank, in the order of the model, with the index of the
+  // layer in the model and the state it keeps from step to step. Each part says the type of its
+  // elements. The parts lie in device memory, stay valid until the trainer is destroyed,
   // and may be read or overwritten between two steps. Not collective, but waits for the parameters
   // that the last step gathers; returns the errors of that (`Step`).
   absl::Status VisitStates(const std::function<void(int layer_index, const ParameterLayout& layout,
                                                     const std::vector<StatePart>& parts)>& visit);
 
   // Calls `visit` for every parameter of this rank with its elements in device memory, [local rows
-  // x local columns], as the next step will use them: gathered if they are sharded. Collective;
-  // returns the errors of `Step`. Nothing but tests calls it; they have no other way to see what
-  // ranks gather.
+  // x local columns] of the type that the kernels compute with, as the next step will use them:
+  // gathered if they are sharded. They are valid until `visit` returns. Collective; returns the
+  // errors of `Step`. Nothing but tests calls it; they have no other way to see what ranks gather.
   absl::Status VisitParameters(
       const std::function<void(int layer_index, const ParameterTensor& tensor, const void* data)>&
           visit);
@@ -116,7 +123,7 @@ class RankTrainer {
 
   RankTrainer(const RankProgram& program, const ModelSpec& model, const TrainerSetting& setting);
   absl::Status Prepare();
-  // Returns the groups, by index, in which some rank communicates during a step.
+  // Returns the groups of this rank, by index, whose ranks communicate during a step.
   std::set<int> UsedGroups() const;
   Communicator* Group(int index) const { return index < 0 ? nullptr : groups_[index].get(); }
   const std::vector<int>& RanksOf(int group) const { return program_.groups[group].ranks; }
@@ -142,7 +149,7 @@ class RankTrainer {
   // The layer of the latest backward pass; null before the first, and once its scattering has been
   // finished.
   LayerState* scattering_ = nullptr;
-  // During a step: this rank's part of its mean loss, one fp64 in device memory.
+  // This rank's part of the mean loss of a step, one fp64 in device memory; empty between steps.
   Array loss_;
 };
 

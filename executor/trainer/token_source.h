@@ -27,7 +27,7 @@ class TokenSource {
 std::unique_ptr<TokenSource> MakeSyntheticTokens(int vocabulary_size, uint64_t seed);
 
 // Makes tokens of the bytes of `text`, 0 to 255; samples begin at offsets computed from step and
-// number, and may overlap. INVALID_ARGUMENT without a reason if the text is shorter than a sample
+// number, and may overlap. INVALID_ARGUMENT with no `Reason` if the text is shorter than a sample
 // and the token after it, else if the vocabulary is less than 256. Takes `sequence_length` as at
 // least 0, unchecked.
 absl::StatusOr<std::unique_ptr<TokenSource>> MakeTextTokens(std::string text,

@@ -37,8 +37,9 @@ enum class TrainerPhase {
 };
 inline constexpr int kTrainerPhaseCount = 10;
 
-// Outlives the trainer that reports to it. Nothing is reported before the first step, or of
-// `RankTrainer`'s other methods; kOutside comes at the end of each step that succeeds.
+// Receives the phases of `RankTrainer::Step`, and of no other method of the trainer, so nothing
+// before the first step. kOutside comes at the end of each step that succeeds. REQUIRES, unchecked:
+// it outlives the trainer that reports to it.
 class TrainerObserver {
  public:
   virtual ~TrainerObserver() = default;

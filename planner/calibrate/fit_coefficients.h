@@ -32,16 +32,18 @@ struct FitParameter {
   double highest = 0.0;
   // Standard deviation of ln(value) around the prior: 0.1 for ten per cent.
   double prior_width = 0.0;
-  // Index of an earlier parameter, of the same coefficient in a wider scope, that this one follows;
-  // -1 for none. The prior then moves with the parent, by the distance of the parent from its own
-  // prior in ln(value), and `prior_width` applies to the distance from there.
+  // Index of an earlier parameter, of the same coefficient in a wider scope and with the same
+  // bounds, that this one follows; -1 for none. The prior then moves with the parent, by the
+  // distance of the parent from its own prior in ln(value), and `prior_width` applies to the
+  // distance from there.
   int parent = -1;
 };
 
 // Writes the residual ln(measured / predicted) of every run, predicted at `values`, one per
 // parameter, in the units of coefficients.h. `residuals` has one place per run and holds NaN
-// before. A run that cannot be predicted has NaN, at all values: the values of the priors decide
-// which runs the fit uses, and values at which one of these has no finite residual are never taken.
+// before; the function leaves NaN for a run that cannot be predicted, and does so whatever the
+// values are. The fit uses the runs that have a finite residual at the priors. It rejects a step to
+// values at which one of those runs has none.
 using ResidualFunction =
     std::function<void(absl::Span<const double> values, absl::Span<double> residuals)>;
 
@@ -63,7 +65,9 @@ struct FitOptions {
 struct FittedParameter {
   // Fitted value, in the unit of the coefficient (coefficients.h).
   double value = 0.0;
-  // Standard deviation like `prior_width`, after the fit.
+  // Standard deviation of ln(value) after the fit. If the parameter has a parent, that of its
+  // distance from the prior that the parent has moved, as for `prior_width`. Near a bound it
+  // shrinks with the room that is left.
   double width = 0.0;
   // Number of runs whose prediction changes by 0.1 % or more if the parameter moves by its prior
   // width.
@@ -78,24 +82,28 @@ struct Fit {
   std::vector<double> residuals;
   int iteration_count = 0;
   // Whether the fit ended because the next step would move every parameter by less than 1e-5 of its
-  // prior width, or improved the fit by less than 1e-10 of it. Otherwise the limit of iterations
-  // ended it, and the values are the best so far.
+  // prior width, or because the last one lowered the objective (the squared and robust distances
+  // from priors and runs) by a fraction below 1e-10. Otherwise the limit of iterations ended it,
+  // and the values are the best so far.
   bool converged = false;
 };
 
 // Finds the most likely values given priors and runs (maximum a posteriori), by Levenberg-Marquardt
-// in ln(value), bent within a prior width of the bounds so that values never reach them, with
-// derivatives by central differences. Deterministic; the order of runs affects only rounding.
+// with derivatives by central differences. The variable is ln(value), except within a prior width
+// of a bound, or a quarter of the way between the bounds if that is less: there it is stretched so
+// that the bound is at infinity. A `lowest` of 0 is at infinity in ln(value) already.
+// Deterministic; the order of runs affects only rounding.
 //
 // Returns INVALID_ARGUMENT (SPEC_INVALID) naming a member of the first parameter at fault, for
 // example `parameters[2].prior`, for bounds that are not finite, at least 0 and in order, a prior
-// outside them, a width not above 0 or infinite, or a parent that does not come before, is of
-// another coefficient or has other bounds.
+// outside them, a width that is infinite or not above 0, or a parent that does not come before, is
+// of another coefficient or has other bounds. Without parameters the result has only residuals;
+// without runs the values are the priors.
 //
-// Calls `residual_function` 2 * parameters + 1 times before the first iteration and in each, and
-// once more for each step that improves nothing; usually for 5 to 20 iterations. Calls come one at
-// a time from the calling thread; without runs there are none. `options` and a negative `run_count`
-// are not checked.
+// Calls `residual_function` 2 * parameters + 1 times before the first iteration, as often in each
+// iteration, and once more for each step that improves nothing; usually for 5 to 20 iterations.
+// Calls come one at a time from the calling thread; without runs there are none. `options` and a
+// negative `run_count` are not checked.
 absl::StatusOr<Fit> FitCoefficients(absl::Span<const FitParameter> parameters, int64_t run_count,
                                     const ResidualFunction& residual_function,
                                     const FitOptions& options = {});

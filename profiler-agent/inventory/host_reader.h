@@ -44,7 +44,7 @@ struct HostReaderOptions {
   std::string topology_file;
 };
 
-// Reads the processor and memory. INTERNAL without a reason if hwloc fails; INVALID_ARGUMENT
+// Reads the processor and memory. INTERNAL with no `Reason` if hwloc fails; INVALID_ARGUMENT
 // (SPEC_INVALID) naming `topology_file` if that file cannot be read or does not describe a machine.
 absl::StatusOr<HostFacts> ReadHost(const HostReaderOptions& options = {});
 

@@ -61,7 +61,7 @@ absl::StatusOr<std::vector<ModelSpec>> ReadModels(const std::vector<std::string>
 // another process begins to use its GPUs, at which it looks every second. GPUs are busy as of
 // `inventory`, so it should have been read just before. Then the errors of ProbeJob: NOT_FOUND or
 // PERMISSION_DENIED for the program, UNAVAILABLE, RESOURCE_EXHAUSTED, INTERNAL or
-// FAILED_PRECONDITION (without a reason) if it cannot be started, ABORTED naming a rank that
+// FAILED_PRECONDITION (with no `Reason`) if it cannot be started, ABORTED naming a rank that
 // failed, CANCELLED if stopped, DEADLINE_EXCEEDED after the plan's time budget plus 3 minutes (in
 // PyTorch plus 15 minutes, for each model), DATA_LOSS without a profile or with one of another
 // runtime; INVALID_ARGUMENT (SPEC_INVALID) for a malformed time budget or, in PyTorch, time limit

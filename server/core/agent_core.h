@@ -35,7 +35,7 @@ class AgentPeer {
   // `Send` and `Close` only queue: the message, or the end of the stream, is sent at the next
   // `Flush`, in the order of the calls. They are called with the lock of the core and must not call
   // it. Messages after `Close` are dropped. The core closes with ABORTED (AGENT_CONNECTED) if an
-  // agent has connected anew as this node, DEADLINE_EXCEEDED without a reason after
+  // agent has connected anew as this node, DEADLINE_EXCEEDED with no `Reason` after
   // `Limits::longest_agent_silence`, and UNAVAILABLE (DRAINING).
   virtual void Send(v1::ConnectAgentResponse message) = 0;
   virtual void Close(const absl::Status& status) = 0;

@@ -1,6 +1,6 @@
-// Limits on everything that can grow. Set by flags and the configuration file; callers read those
-// they meet from `GetCapabilities`. The defaults were not measured unless a comment says so.
-// server/main/settings.h holds the values that the operator set.
+// Limits on everything that can grow. Callers read those they meet from `GetCapabilities`.
+// server/main/settings.h says which of them operators set, by flags and the configuration file; the
+// others have the values below. The defaults were not measured unless a comment says so.
 
 #ifndef PARPLAN_SERVER_CORE_LIMITS_H_
 #define PARPLAN_SERVER_CORE_LIMITS_H_
@@ -32,7 +32,7 @@ struct QuotaLimits {
 // `search_memory_bytes` is above 0.
 struct Limits {
   // Size of one question: layers and devices, at most the limits of the planner, and offers of a
-  // `ShapePlan`.
+  // `ShapePlan`. No setting of the server changes them.
   int max_layer_count = kMaxLayerCount;
   int max_device_count = kMaxDeviceCount;
   int max_offer_count = 16;

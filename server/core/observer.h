@@ -89,6 +89,7 @@ struct MeasuredBandwidth {
   Collective collective = Collective::kAllReduce;
   BusBandwidth bandwidth = BusBandwidth::BytesPerSecond(0.0);
 };
+// Number of collectives; they are counted from 1. server/rpc/status_to_grpc.cc asserts it.
 inline constexpr int kCollectiveCount = 6;
 
 // Merged measurements of one kind of node, on which plans of the cluster rest from now on.

@@ -62,7 +62,7 @@ using ProgressListener = std::function<void(const v1::SearchProgress&)>;
 // from `ExportPlan`), RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY,
 // UPLOAD_TOO_LARGE), DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING,
 // STORE_UNAVAILABLE, AUDIT_UNAVAILABLE), DATA_LOSS (STORE_UNAVAILABLE), INTERNAL (CHECK_FAILED,
-// STORE_UNAVAILABLE); and CANCELLED without a reason for a call that was cancelled. All may wait
+// STORE_UNAVAILABLE); and CANCELLED with no `Reason` for a call that was cancelled. All may wait
 // before they return: `VerifyPlan` and `GetCapabilities` for the disk with the keys, the others
 // also for the store's disk or network. Safe to use from any thread.
 class PlanCore {

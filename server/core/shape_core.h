@@ -40,7 +40,7 @@ using ShapeDone = std::function<void(absl::StatusOr<SharedShape>)>;
 // INVALID_ARGUMENT (SPEC_INVALID), FAILED_PRECONDITION (PROFILE_MISSING) if measurements are
 // missing for every count, RESOURCE_EXHAUSTED (QUEUE_FULL, QUOTA_EXCEEDED, SEARCH_OUT_OF_MEMORY),
 // DEADLINE_EXCEEDED (SEARCH_TIMED_OUT), UNAVAILABLE (DRAINING, STORE_UNAVAILABLE), DATA_LOSS
-// (STORE_UNAVAILABLE), INTERNAL (CHECK_FAILED, STORE_UNAVAILABLE); and CANCELLED without a reason
+// (STORE_UNAVAILABLE), INTERNAL (CHECK_FAILED, STORE_UNAVAILABLE); and CANCELLED with no `Reason`
 // for a call that was cancelled. That nothing fits is an answer. Safe to use from any thread.
 class ShapeCore {
  public:

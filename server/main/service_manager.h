@@ -12,7 +12,7 @@ namespace parplan {
 
 // Sends `state`, such as `READY=1`, to the socket that $NOTIFY_SOCKET names (sd_notify(3) of
 // systemd); returns OK and does nothing if the variable is absent or empty. May wait while the
-// socket of the manager is full. UNAVAILABLE without a reason if the variable holds no address of a
+// socket of the manager is full. UNAVAILABLE with no `Reason` if the variable holds no address of a
 // socket or nothing receives the message.
 absl::Status NotifyServiceManager(const std::string& state);
 

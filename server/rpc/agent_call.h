@@ -32,12 +32,12 @@ inline constexpr int64_t kMaxAgentMessageParts = 16384;
 //   - INVALID_ARGUMENT (SPEC_INVALID) naming `message` for one that cannot be decoded or has more
 //     parts than any (`kMaxAgentMessageParts`); at first that of `AgentSession::AddUndecoded`;
 //   - OK once the agent has closed its side;
-//   - the error of `AgentSession::Add`, INTERNAL without a reason if that throws;
+//   - the error of `AgentSession::Add`, INTERNAL with no `Reason` if that throws;
 //   - the status with which the core closes it (`AgentPeer`), among them the one for silence after
 //     the first message (`Limits::longest_agent_silence`);
-//   - DEADLINE_EXCEEDED without a reason if the agent says nothing for
+//   - DEADLINE_EXCEEDED with no `Reason` if the agent says nothing for
 //     `RpcContext::max_first_silence` at first, or if it has given the call a deadline that passes;
-//   - CANCELLED without a reason if the connection broke or the agent gave the call up;
+//   - CANCELLED with no `Reason` if the connection broke or the agent gave the call up;
 //   - RESOURCE_EXHAUSTED (UPLOAD_TOO_LARGE) if 256 messages wait for the agent and one more comes,
 //     which drops them all;
 //   - UNAUTHENTICATED (ROLE_REQUIRED) once the agent's credential has ended (`CredentialWatch`).

@@ -147,7 +147,7 @@ class Call {
 
   // Returns the status to finish with, and counts and logs the call. `answer_bytes` is the size of
   // the message that goes with it, 0 for none. To be called once, right before the answer is sent.
-  // CANCELLED becomes DEADLINE_EXCEEDED without a reason if the deadline has passed or is less than
+  // CANCELLED becomes DEADLINE_EXCEEDED with no `Reason` if the deadline has passed or is less than
   // 20 ms away; any other status stays, also after the deadline.
   grpc::Status End(absl::Status status, int64_t answer_bytes = 0);
 
@@ -177,14 +177,14 @@ int64_t AnswerBytes(const Answer& answer) {
 std::string HostOfPeer(absl::string_view peer);
 
 // Returns the error for a client that has sent nothing for `max_silence`: DEADLINE_EXCEEDED
-// without a reason.
+// with no `Reason`.
 absl::Status SilentStreamError(absl::Duration max_silence);
 
 // Returns the error for a client whose stream of requests did not end by its deadline:
-// DEADLINE_EXCEEDED without a reason.
+// DEADLINE_EXCEEDED with no `Reason`.
 absl::Status LateStreamError();
 
-// Returns the Status or StatusOr that `work` returns; INTERNAL without a reason if it throws.
+// Returns the Status or StatusOr that `work` returns; INTERNAL with no `Reason` if it throws.
 template <typename Work>
 auto WithoutExceptions(const Work& work) -> decltype(work()) {
   try {

@@ -26,9 +26,9 @@ namespace parplan {
 // once the session has taken the one before. `rpc` outlives the call.
 //
 // The call ends with the answer of `Finish` or with:
-//   - the error of the session, INTERNAL without a reason if it threw;
-//   - CANCELLED without a reason if the stream broke;
-//   - DEADLINE_EXCEEDED without a reason if the client sent nothing for
+//   - the error of the session, INTERNAL with no `Reason` if it threw;
+//   - CANCELLED with no `Reason` if the stream broke;
+//   - DEADLINE_EXCEEDED with no `Reason` if the client sent nothing for
 //     `RpcContext::max_first_silence` at first or for `RpcContext::max_stream_silence` later, or
 //     has not ended its stream by the deadline of the call;
 //   - UNAUTHENTICATED (ROLE_REQUIRED) if the caller's credential ended before its stream

@@ -83,7 +83,7 @@ class RpcServer {
  public:
   // Starts serving. `core` outlives the server, which drains it at its end. The errors of
   // `CheckOptions`; INVALID_ARGUMENT (SPEC_INVALID) for a TLS file that cannot be used; UNAVAILABLE
-  // without a reason if there is no memory for copies of TLS files, an address cannot be bound, or
+  // with no `Reason` if there is no memory for copies of TLS files, an address cannot be bound, or
   // gRPC cannot start. Throws std::system_error if the system has no thread for one of the pools.
   // The health port comes last; if it cannot be bound, `core` has been drained
   // and serves no other server. Health begins with SERVING under all its names.
@@ -115,7 +115,7 @@ class RpcServer {
 
   // Connects to itself, at the first address it listens on, and waits for at most `timeout`. OK if
   // it answers, or closes the connection, and if the process has no descriptor left to try;
-  // UNAVAILABLE without a reason else. May be called from any thread, but not after `Drain` has
+  // UNAVAILABLE with no `Reason` else. May be called from any thread, but not after `Drain` has
   // begun, which is not checked.
   absl::Status Probe(absl::Duration timeout) const;
 

@@ -13,7 +13,7 @@ namespace parplan {
 // Connects to `listener` and begins to speak HTTP/2, or with `uses_tls` a handshake. Returns OK
 // once the server says anything, or closes the connection: then threads that accept and those of
 // gRPC both work. Returns OK too if the system gives this process no socket to try with, as when no
-// descriptor is left. UNAVAILABLE without a reason, which says how far it came, if it cannot
+// descriptor is left. UNAVAILABLE with no `Reason`, which says how far it came, if it cannot
 // connect or nothing happens within `timeout`, which is for all of it and the longest it blocks.
 absl::Status ProbeListener(const ListenerAddress& listener, bool uses_tls, absl::Duration timeout);
 

@@ -15,7 +15,9 @@
 #include "parplan/v1/error_info.pb.h"
 #include "parplan/v1/execution.pb.h"
 #include "parplan/v1/plan.pb.h"
+#include "parplan/v1/profile.pb.h"
 #include "proto/wire/duration_wire.h"
+#include "server/core/observer.h"
 #include "server/metrics/label.h"
 
 namespace parplan {
@@ -25,6 +27,7 @@ namespace {
 static_assert(v1::ErrorReason_MAX == kReasonCount);
 static_assert(v1::Phase_MAX == kPhaseCount);
 static_assert(v1::MemoryItemKind_MAX == kMemoryItemCount);
+static_assert(v1::Collective_MAX == kCollectiveCount);
 
 constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
 constexpr char kRetryInfoUrl[] = "type.googleapis.com/google.rpc.RetryInfo";

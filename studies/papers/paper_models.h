@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "planner/model/model_spec.h"
 #include "planner/model/planning_problem.h"
 
@@ -24,12 +22,15 @@ inline constexpr Family kFamilies[] = {Family::kBert, Family::kVit, Family::kT5,
 // Returns `BERT-Huge-32`, `T5-512/4-48` and so on.
 std::string ModelName(Family family, int layer_count);
 
-// Returns a model of so many Transformer layers, in fp32 with Adam. Half of T5's are decoders; of
-// Swin's all but six are of its third kind. 32 and 48 are the papers'; other numbers have the same
-// shapes. REQUIRES: layer_count >= 8, else this aborts; and even for T5, which is not checked.
+// Returns a model of so many Transformer layers, in fp32 with Adam. Half of T5's are decoders.
+// Swin's have four sizes, one for each stage of that model: all but six of its layers have the
+// third size, and two each of the others. The papers have 32 and 48 layers; other numbers have the
+// same shapes. REQUIRES: layer_count >= 8, else this aborts; T5 has one layer less than an odd
+// count, which is not checked.
 ModelSpec ModelOf(Family family, int layer_count);
 
-// A question of the grid.
+// One cell of the papers' tables of throughput (grid.h): a model on so many devices with so much
+// memory.
 struct GridQuestion {
   Family family = Family::kBert;
   int layer_count = 32;
@@ -38,14 +39,16 @@ struct GridQuestion {
   int memory_gb = 16;
 };
 
-// Batches of a question: from the step to the largest. With gradient accumulation no memory ends
-// the batch, so a range must; rates still grow where it ends, as a step is then shared by more
-// samples. The steps keep the whole study near two minutes of one core; the papers' is 8 samples.
+// Global batches of a question, in samples: `step`, twice `step` and so on up to `largest`. With
+// gradient accumulation any batch fits into memory, so the range needs an end of our choice.
+// Throughput still grows at that end, because more samples share one pass of the optimizer. The
+// papers go up by 8 samples; ours go up by more, which keeps the whole study near two minutes of
+// one core.
 struct BatchRange {
   int64_t step = 0;
   int64_t largest = 0;
 };
-// Returns 8 and 16 samples a device for up to 16 devices, 16 for more.
+// Returns the batches of n devices: 8 n and 16 n samples for up to 16 devices, 16 n alone for more.
 BatchRange BatchesOf(int device_count);
 
 // Devices of one kind in nodes of eight.

@@ -23,7 +23,7 @@ class HealthServer {
  public:
   // Starts with SERVING for the empty name and for each of `services`, full names of gRPC services.
   // `address` is HOST:PORT, with port 0 for a free one, or unix:PATH. UNAVAILABLE
-  // without a reason if the address cannot be read or bound. Turns on gRPC's health service for
+  // with no `Reason` if the address cannot be read or bound. Turns on gRPC's health service for
   // each server that this process builds later, unless its builder has
   // `HealthCheckServiceServerBuilderOption(nullptr)`.
   static absl::StatusOr<std::unique_ptr<HealthServer>> Start(

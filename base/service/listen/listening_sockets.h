@@ -37,7 +37,7 @@ ListenerAddress AddressOfListener(const FileDescriptor& listener);
 // connections over IPv4 too. Waits for the resolution of a name, for as long as the system's
 // resolver does. The file of a Unix socket on which no process listens is replaced.
 //
-// Returns UNAVAILABLE without a reason; its message says why: the name has no address, none of its
+// Returns UNAVAILABLE with no `Reason`; its message says why: the name has no address, none of its
 // addresses can be bound (in use, not of this machine, no permission), a limit on descriptors is
 // reached, or the path of a Unix socket is longer than the system allows (107 bytes). REQUIRES,
 // unchecked: `address` passes `CheckListenAddress` (listen_address.h).

@@ -20,7 +20,7 @@ namespace parplan {
 class MetricsExposer {
  public:
   // `address` is `host:port`; port 0 takes a free one. Sources that are null are left out. Returns
-  // INVALID_ARGUMENT (SPEC_INVALID) if host or port is absent, UNAVAILABLE without a reason if the
+  // INVALID_ARGUMENT (SPEC_INVALID) if host or port is absent, UNAVAILABLE with no `Reason` if the
   // address cannot be bound or its port is no number. The exposer holds the sources, which must be
   // safe to collect from its threads.
   static absl::StatusOr<std::unique_ptr<MetricsExposer>> Start(

@@ -14,7 +14,7 @@ namespace parplan {
 // and nothing removes it when the program ends: a script that waits for the file must delete the
 // one of an earlier run first. Does nothing if `path` is empty. Blocks on the disk.
 //
-// Returns UNAVAILABLE without a reason, naming the file, if it cannot be written; what was there is
+// Returns UNAVAILABLE with no `Reason`, naming the file, if it cannot be written; what was there is
 // then unchanged.
 absl::Status WritePortFile(const std::string& path, int port);
 

@@ -11,6 +11,7 @@ from parplan.strategy import (ContextKind, Recompute, RecomputeModule, Recompute
                               Sharding, Strategy)
 from parplan.wire import messages
 
+# kMaxDeviceCount and kMaxLayerCount of planner/model/planning_problem.h.
 MAX_DEVICE_COUNT = 262144
 MAX_LAYER_COUNT = 16384
 _STRATEGY_FIELDS = {

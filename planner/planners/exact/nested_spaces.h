@@ -68,11 +68,10 @@ struct SpaceSearches {
 // searches within others.
 bool IsNestingCheap(const PlanningProblem& problem);
 
-// Returns what is left of the dimensions of a problem without each group that it has: virtual
-// stages; uneven stages; rings and Ulysses; hybrid sharding, in this order. Groups that it lacks,
-// and virtual stages if the rules ask for them, have no entry. Empty if the model has too many
-// definitions or layers
-// (`IsNestingCheap`).
+// Returns, for each of these groups in this order, the dimensions of the problem without the group:
+// virtual stages; uneven stages; rings and Ulysses; hybrid sharding. A group that the problem lacks
+// has no entry, nor have virtual stages if the rules ask for them. Empty if the model has too many
+// definitions or layers (`IsNestingCheap`).
 std::vector<DimensionSet> SpacesWithoutGroups(const PlanningProblem& problem);
 
 // Searches the spaces within that of `problem`, of which `whole` is known, and then, on at most 64

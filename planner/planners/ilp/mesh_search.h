@@ -43,10 +43,11 @@ class MeshSearch {
   // Returns the meshes of the problem's devices (`MeshesOf`), valid as long as this object.
   const std::vector<DeviceMesh>& meshes() const { return meshes_; }
 
-  // Return the least memory, and with that the least time, on one mesh or over all of them. Nothing
-  // if a limit ended it first. If a limit (`stopped()`) ends a search over all meshes on the way,
-  // the answer is the best of what was found until then; the same holds for the two functions
-  // below. Once it has, all searches return nothing.
+  // Return the solution with the least memory, and among those the one with the least time, on one
+  // mesh or over all meshes. Return nothing if a limit ended the search before it had a solution.
+  // If a limit (`stopped()`) ends a search over all meshes on the way, the answer is the best of
+  // what was found until then; the same holds for the two functions below. Later searches of this
+  // object then return nothing.
   std::optional<MeshSolution> LeastMemory(const DeviceMesh& mesh, const BatchCut& cut);
   std::optional<MeshSolution> LeastMemory(const BatchCut& cut);
 

@@ -13,19 +13,21 @@
 
 namespace parplan {
 
-// The number of graph instances that stand for a run of equal layers.
+// The number of graph instances that stand for a run of equal layers: consecutive layers of one
+// definition. All layers for which one instance stands take the same options.
 enum class Folding {
-  // One per layer: nothing is tied.
+  // One for each layer, so each chooses by itself.
   kNone,
-  // Three: the first, the last, and one that stands for all others; as many as layers if there are
-  // fewer. The ends may differ, because their neighbours do.
+  // Three: the first, the last, and one that stands for all others; one or two for runs of so few
+  // layers. The ends may differ, because their neighbours do.
   kMiddle,
   // One for all.
   kAll,
 };
 
-// A question about a mesh. The plan has one stage and `micro_batch_count` micro-batches of
-// `micro_batch_size` samples, over all devices of the mesh.
+// The mesh, and the batch that it trains. The plan has one stage and `micro_batch_count`
+// micro-batches of `micro_batch_size` samples, which all devices of the mesh share; both are at
+// least 1, which is not checked.
 struct MeshQuestion {
   DeviceMesh mesh;
   int64_t micro_batch_size = 1;
@@ -33,11 +35,16 @@ struct MeshQuestion {
   Folding folding = Folding::kMiddle;
 };
 
-// Returns the graph of the operators of every layer with their options, and the costs between them.
-// On a single device, the parts of a layer add up to the time, states and, in transformer layers,
-// activations that `costs` gives. Groups are indices of layer definitions; names are
-// `definition.operator`. REQUIRES: every layer has the usual parts (`HasUsualParts`), else this
-// aborts; `times` was made with the mesh of the question, which is not checked.
+// Returns the graph of the operators of every layer with their options, and the costs between them,
+// in the units of strategy_graph.h: bytes of one device, and seconds of one step. On a single
+// device the operators of a layer add up to what `costs` gives for the layer: to its time, times
+// `micro_batch_count`, and to its states, and in transformer layers to its activations too. The
+// activations of embedding and head are those of their operators.
+//
+// `GraphNode::group` is the index of the definition of the node's layer, and `GraphNode::name` the
+// id of that definition, a dot and the name of the operator. The graph keeps no reference to the
+// arguments. REQUIRES: every layer has the usual parts (`HasUsualParts`), else this aborts; `times`
+// was made with the mesh of the question, which is not checked.
 StrategyGraph GraphOfModel(const ModelSpec& model, const CostModel& costs,
                            const OperatorTimes& times, const MeshQuestion& question);
 

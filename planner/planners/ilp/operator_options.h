@@ -36,6 +36,7 @@ struct OperatorScales {
   // Factors of the bytes of activations and of computing times.
   double activation_factor = 1.0;
   double time_factor = 1.0;
+  // Number of micro-batches of a step, because `NodeOption::seconds` is the time of a step.
   int64_t micro_batch_count = 1;
 };
 

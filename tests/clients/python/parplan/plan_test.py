@@ -1,5 +1,7 @@
 """What a plan says, and payloads that are signed but are no plan."""
 
+import re
+
 import pytest
 import signed_plans as plans
 
@@ -15,6 +17,13 @@ def payload_of(stages, **options):
     topology = plans.topology_of(stages[0][0].rank_count * len(stages))
     return model, topology, plans.payload_of(
         model, topology, stages, **{"batch": 24, "micro_batch_count": 2, **options})
+
+
+def test_the_largest_plan_is_that_of_the_planner(source):
+    header = (source / "planner/model/planning_problem.h").read_text()
+    limits = dict(re.findall(r"^inline constexpr int (kMax\w+Count) = (\d+);$", header, re.M))
+    assert plan_contents.MAX_LAYER_COUNT == int(limits["kMaxLayerCount"])
+    assert plan_contents.MAX_DEVICE_COUNT == int(limits["kMaxDeviceCount"])
 
 
 def test_a_plan_says_what_its_layers_do():
