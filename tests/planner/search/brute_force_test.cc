@@ -124,6 +124,15 @@ TEST_P(ExactTwin, AnswersAsBruteForce) {
       }
       continue;
     }
+    // Placeholders of weight gradients are in no sum over layers (docs/search.md), so where a plan
+    // fits with megabytes to spare at most, the search may miss it; it then proves nothing.
+    if (const auto* nothing = std::get_if<NothingFits>(&*result)) {
+      ASSERT_TRUE(problem.rules().runtime.keeps_placeholder_gradients);
+      EXPECT_FALSE(nothing->memory_is_proved);
+      EXPECT_LE(nothing->smallest_usable_memory.as_double(),
+                1.001 * problem.usable_memory().as_double());
+      continue;
+    }
     const auto* found = std::get_if<PlanFound>(&*result);
     ASSERT_NE(found, nullptr) << "brute force finds " << PlanGist(twin.best->plan);
     EXPECT_OK(CheckPlan(problem, found->plan, found->prediction));
