@@ -173,8 +173,8 @@ absl::Status CheckRulesOf(const Planner& planner, const PlanningRules& rules) {
 }
 
 // Different layers of a model that is planned operator by operator, at most. A programme of 1,000
-// has a million columns; each further layer adds some half a megabyte, and time that nobody is
-// asked for.
+// has a million columns; each further layer adds some half a megabyte, and time in which the
+// search does not ask whether it must end.
 constexpr size_t kMaxDefinitionsByOperators = 1024;
 
 // Checks that the planner knows all layers of the model.

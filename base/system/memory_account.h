@@ -26,7 +26,8 @@ namespace parplan {
 // beyond the ceiling `operator new` refuses by std::bad_alloc. Safe to use from any thread.
 class MemoryAccount {
  public:
-  // What an account may have above its budget: work that asks often stays far below it.
+  // The number of bytes that an account may have above its budget. Work that asks often stays far
+  // below it.
   static constexpr int64_t kMostAbove = int64_t{64} << 20;
 
   // `budget` is the number of bytes above which the account is used up.

@@ -61,8 +61,8 @@ absl::StatusOr<OverlapTimes> MeasureOverlap(Device& device, LayerKernels& kernel
                                             const OverlapSizes& sizes, int repetition_count);
 
 // Multiplies matrices of `side` rows and columns, of data, for at least `duration`, and waits for
-// the products: a GPU then has the clock of long work, not of a burst. Not collective. Returns errors
-// of the device (Device::Synchronize), and RESOURCE_EXHAUSTED if it has no memory for it.
+// the products: a GPU then has the clock of long work, not of a burst. Not collective. Returns
+// errors of the device (Device::Synchronize), and RESOURCE_EXHAUSTED if it has no memory for it.
 absl::Status LoadDevice(Device& device, LayerKernels& kernels, int64_t side,
                         absl::Duration duration);
 

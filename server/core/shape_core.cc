@@ -129,7 +129,7 @@ absl::Status ShapeCore::StartSearch(const SharedQuestion& question, const ShapeF
 
 absl::StatusOr<ShapeTry> ShapeCore::Try(const Question& question, const v1::DeviceOffer& offer,
                                         int device_count, SearchOrder order) {
-  // What is known of the devices may have to be read first.
+  // Knowledge of the devices may have to be read first, which takes a part of the limit.
   const absl::Duration end = dependencies_.clock.Steady() + order.time_limit;
   PARPLAN_ASSIGN_OR_RETURN(Topology topology, OfferTopology(question.cluster, offer, device_count));
   PARPLAN_ASSIGN_OR_RETURN(

@@ -77,7 +77,7 @@ class Watcher final : public grpc::experimental::Interceptor {
   grpc::experimental::ServerRpcInfo& info_;
   const bool is_ours_;
   const absl::Duration start_;
-  // Of a call of health, until gRPC destroys this at the end of the call; else null.
+  // The share of a call of health, until gRPC destroys this at the end of the call; else null.
   std::unique_ptr<const RequestMemory::Share> memory_;
 };
 

@@ -40,8 +40,8 @@ constexpr int kMaxAcceptedInARound = 256;
 constexpr int kMaxEvents = 256;
 constexpr int kMaxWaitMilliseconds = 1000;
 
-// A look reads a file of /proc, in some 10 us. Connections that were handed over wake nobody here,
-// and one of a flood can make calls of 50 MiB meanwhile.
+// A look reads a file of /proc, in some 10 us. Calls on connections that gRPC has do not wake this
+// thread, and those of a flood can take 50 MiB meanwhile.
 constexpr absl::Duration kMemoryLookInterval = absl::Milliseconds(50);
 // So that a burst of others does not end the connections of all idle clients at once.
 constexpr int kMaxEndedForMemory = 64;

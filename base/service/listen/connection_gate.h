@@ -55,8 +55,8 @@ struct ConnectionLimits {
   double max_cancelled_calls = 1000;
   double max_cancelled_calls_per_second = 100;
   // Physical memory of the process above which connections without a call are ended, those that
-  // have been for longest first, until the process has less; 0 for no limit. gRPC shows a call to
-  // nobody before its request has come, so a connection without a call may hold a thousand of them.
+  // have been for longest first, until the process has less; 0 for no limit. gRPC shows no call
+  // before its request has come, so a connection without a call may hold a thousand of them.
   int64_t max_resident_bytes = 0;
 };
 
