@@ -32,7 +32,7 @@ Written by \`tests/benchmarks/build_times.sh\`, each row at its commit: $(nproc)
 ($(awk -F': ' '/^model name/ {print $2; exit}' /proc/cpuinfo)), new clones, a compiler cache that
 starts empty ("warm": that of the row before), Debian's packages installed. Processor time is that
 of the command. What others used is the share of the cores that other processes had, and the host
-stole, meanwhile. \`.ci/run\` is \`./parplan-dev test\`, with 60 s of clang-tidy and 10 s of each fuzz
+stole, meanwhile. \`.ci/run\` is \`./parplan-dev test\`, with 40 s of clang-tidy and 5 s of each fuzz
 target, and then \`./parplan-dev torch-test\`, which installs PyTorch; the steps of the first and what
 each covers are in [CONTRIBUTING.md](../../CONTRIBUTING.md#the-way-of-a-change), and their times stand
 with the result.
