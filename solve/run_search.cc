@@ -56,8 +56,9 @@ FinishedSearch RunSearch(const PlannerFunction& planner, const PlanningProblem& 
   control.wanted_gap_ratio = limits.wanted_gap_ratio;
   const absl::Duration search_end =
       GivesSeveralPlans(problem.rules()) ? end - kShareForChecks * limits.time_limit : end;
-  // A planner first prices the layers of the problem, and asks for no time meanwhile. The check of its
-  // plan does so again, so as much of the limit is kept for it: 0.1 s for a thousand unlike layers.
+  // A planner first prices the layers of the problem, and asks for no time meanwhile. The check of
+  // its plan does so again, so as much of the limit is kept for it: 0.1 s for a thousand unlike
+  // layers.
   const absl::Duration cpu_start = ThreadCpuTime();
   const std::thread::id caller = std::this_thread::get_id();
   std::atomic<int64_t> kept_nanoseconds = -1;

@@ -11,6 +11,7 @@
 #ifndef PARPLAN_BASE_SYSTEM_MEMORY_ACCOUNT_H_
 #define PARPLAN_BASE_SYSTEM_MEMORY_ACCOUNT_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -33,8 +34,7 @@ class MemoryAccount {
   // `budget` is the number of bytes above which the account is used up.
   explicit MemoryAccount(int64_t budget)
       : budget_(budget),
-        ceiling_(budget > std::numeric_limits<int64_t>::max() - kMostAbove ? budget
-                                                                           : budget + kMostAbove) {}
+        ceiling_(std::min(budget, std::numeric_limits<int64_t>::max() / 2) + kMostAbove) {}
 
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;

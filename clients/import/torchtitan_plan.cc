@@ -537,6 +537,7 @@ absl::StatusOr<TorchtitanModelImport> ImportTorchtitanModel(const NamedText& con
   run.hidden_size = settings.Count("model.dim", 1, 0);
   run.attention_head_count = settings.Count("model.n_heads", 1, 0);
   run.key_value_head_count = settings.Count("model.n_kv_heads", 1, 0);
+  run.head_size = settings.Count("model.head_dim", 1, 0);
   run.feed_forward_size = settings.Count("model.hidden_dim", 1, 0);
   run.sequence_length = settings.Count("training.seq_len", 1, settings.Count(kContext, 1, 0));
   facts.runs = {run};

@@ -140,15 +140,16 @@ class Probe {
     return absl::OkStatus();
   }
 
-  // Training runs at the clock that a GPU keeps, so times are taken at it too. A note, not a phase of
-  // its own: `ClockLog` says what the clock was.
+  // Training runs at the clock that a GPU keeps, so times are taken at it too. A note, not a phase
+  // of its own: `ClockLog` says what the clock was.
   absl::Status Load() {
     const absl::Duration time = std::min(kLoadTime, time_budget_ * kLoadShare);
     if (time <= absl::ZeroDuration()) return absl::OkStatus();
     if (load_count_++ == 0) {
-      Note(absl::StrFormat("Matrix products for %.1f s before collectives, and again before layers, "
-                           "brought the GPU to the clock of long work.",
-                           absl::ToDoubleSeconds(time)));
+      Note(
+          absl::StrFormat("Matrix products for %.1f s before collectives, and again before layers, "
+                          "brought the GPU to the clock of long work.",
+                          absl::ToDoubleSeconds(time)));
     }
     return LoadDevice(device_, *kernels_, OverlapSizesOf(/*is_cpu=*/false).side, time);
   }

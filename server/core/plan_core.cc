@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/system/memory_account.h"
 #include "proto/envelope/trust_bundle.h"
 #include "proto/envelope/verifier.h"
 #include "proto/wire/digest.h"
@@ -247,8 +248,7 @@ absl::Status PlanCore::QueueSearch(const SharedQuestion& question, const PlanFli
                                    std::shared_ptr<Turn> turn) {
   const absl::Duration submitted = dependencies_.clock.Steady();
   // The task holds the turn, and the pool destroys the task when it is done.
-  const auto run = [this, question, flight, submitted,
-                    turn = std::move(turn)](
+  const auto run = [this, question, flight, submitted, turn = std::move(turn)](
                        const std::function<bool()>& stopping) -> absl::StatusOr<SharedAnswer> {
     if (dependencies_.turns != nullptr) {
       if (SharedAnswer issued = FindIssued(*question)) {
@@ -281,6 +281,7 @@ absl::StatusOr<PlanCore::SharedAnswer> PlanCore::Search(const PlanQuestion& ques
   order.helpers = &dependencies_.pool.helpers();
   order.should_stop = [&flight, &stopping] { return stopping() || flight.ShouldStop(); };
   order.on_progress = [&flight](const v1::SearchProgress& progress) {
+    const MemoryAccount::Scope uncounted(nullptr);  // Messages to callers are not the search's.
     flight.ReportProgress(progress);
   };
   absl::StatusOr<PlannerAnswer> answer = ExecuteOrder(
@@ -290,7 +291,11 @@ absl::StatusOr<PlanCore::SharedAnswer> PlanCore::Search(const PlanQuestion& ques
     return is_timeout && stopping() ? SearchPool::DrainingError() : answer.status();
   }
   const auto shared = std::make_shared<const PlannerAnswer>(*std::move(answer));
-  if (shared->is_complete) answers_.Put(question.answer_key, shared, AnswerBytes(*shared));
+  if (shared->is_complete) {
+    // The cache outlives the search, and is not to be left half changed.
+    const MemoryAccount::Scope uncounted(nullptr);
+    answers_.Put(question.answer_key, shared, AnswerBytes(*shared));
+  }
   return shared;
 }
 

@@ -111,12 +111,18 @@ absl::StatusOr<PlannerAnswer> Execute(const PlannerFunction& planner,
         return absl::StatusOr<PlanningResult>(StoppedEmpty{{.limit = SearchLimit::kTime}});
       }
       is_out_of_memory = false;
-      FinishedSearch baseline = RunSearch(planner, asked, name, limits, setup, clock);
-      Report(name, baseline, absl::ZeroDuration(), observer);
-      if (baseline.result.ok()) {
-        is_complete = is_complete && IsComplete(SummaryOf(*baseline.result));
+      try {
+        FinishedSearch baseline = RunSearch(planner, asked, name, limits, setup, clock);
+        Report(name, baseline, absl::ZeroDuration(), observer);
+        if (baseline.result.ok()) {
+          is_complete = is_complete && IsComplete(SummaryOf(*baseline.result));
+        }
+        return std::move(baseline.result);
+      } catch (const std::bad_alloc&) {
+        // The plan of the question is there.
+        is_complete = false;
+        return absl::StatusOr<PlanningResult>(StoppedEmpty{{.limit = SearchLimit::kMemory}});
       }
-      return std::move(baseline.result);
     };
     PARPLAN_ASSIGN_OR_RETURN(
         comparisons, CompareWithBaselines(problem, order.planner, *search.result, run_baseline));

@@ -22,6 +22,7 @@
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "base/system/clock.h"
+#include "base/system/memory_account.h"
 #include "parplan/v1/plan_service.pb.h"
 #include "server/core/call_context.h"
 
@@ -220,6 +221,8 @@ class Flight : public std::enable_shared_from_this<Flight<Answer>> {
       waiter->left = true;
     }
     waiter->context->RemoveOnCancel(waiter->registration);
+    // Answers are no part of a search on this thread, whose memory may be used up.
+    const MemoryAccount::Scope uncounted(nullptr);
     waiter->done(answer);
   }
 

@@ -34,6 +34,7 @@
 #include "base/service/shell/port_file.h"
 #include "base/status_macros.h"
 #include "base/system/machine_memory.h"
+#include "base/system/memory_account.h"
 #include "base/system/steady_clock.h"
 #include "planner/find_plan.h"
 #include "proto/envelope/key_store.h"
@@ -61,6 +62,17 @@
 
 namespace parplan {
 namespace {
+
+// Returns the physical memory of the process above which idle connections are to end: more than it
+// takes with searches, uploads and requests at their limits, so that those alone end none.
+int64_t ResidentLimit(const Limits& limits) {
+  // Uploads, requests and messages in progress may have 256 MB each (docs/operations.md).
+  constexpr int64_t kOthers = int64_t{768} << 20;
+  const int64_t usable = UsableMemoryBytes();
+  const int64_t of_searches = std::min(usable, limits.search_memory_bytes) +
+                              limits.worker_count * MemoryAccount::kMostAbove;
+  return std::max(usable / 4 * 3, std::min(usable / 10 * 9, of_searches + kOthers));
+}
 
 constexpr int kCannotStart = 1;
 
@@ -291,7 +303,7 @@ int Serve(const Settings& settings, const Signals& signals, const SettingsReader
 
   RpcServerOptions options = RpcOptionsOf(settings);
   options.connections = LimitsForDescriptors(RaiseDescriptorLimit());
-  options.connections.max_resident_bytes = UsableMemoryBytes() / 4 * 3;
+  options.connections.max_resident_bytes = ResidentLimit(settings.limits);
   options.logger = [&log](const CallRecord& record) { log.LogCall(record); };
   options.authorizer = served.authorizer;
   absl::StatusOr<std::unique_ptr<RpcServer>> server = RpcServer::Start(*served.core, options);

@@ -102,9 +102,9 @@ void SearchCall::Advance() {
       status = answer_->status();
       if (status.ok()) *message_.mutable_plan() = ***answer_;
     } else if (news_.has_value()) {
-      writing_ = true;
       *message_.mutable_progress() = *std::move(news_);
       news_.reset();
+      writing_ = true;
     } else {
       return;
     }

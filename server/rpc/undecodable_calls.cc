@@ -52,7 +52,7 @@ class Watcher final : public grpc::experimental::Interceptor {
     rpc_.requests.Reserve(this, kCallBytes);
     memory_ = rpc_.requests.Take(
         this, caller->owner().empty() ? HostOfPeer(context.peer()) : caller->owner());
-    if (!memory_->status().ok()) context.TryCancel();
+    if (!memory_->status().ok() && absl::EndsWith(info_.method(), "/Watch")) context.TryCancel();
   }
 
   void Report() const {

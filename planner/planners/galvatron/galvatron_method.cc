@@ -139,7 +139,10 @@ bool GalvatronMethodSearch::FindsAny() {
 
 Bytes GalvatronMethodSearch::LeastUsableMemory() {
   Bytes least = Bytes::Max();
-  for (Candidate& each : candidates_) least = std::min(least, LeastMemoryOf(each));
+  for (Candidate& each : candidates_) {
+    if (meter_.stopped()) return least;
+    least = std::min(least, LeastMemoryOf(each));
+  }
   return least;
 }
 

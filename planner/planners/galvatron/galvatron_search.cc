@@ -335,7 +335,7 @@ std::optional<PlanningResult> SearchGalvatron(const PlanningProblem& problem,
   if (!result || variant != GalvatronVariant::kGalvatronBmw) return result;
   auto* const found = std::get_if<PlanFound>(&*result);
   if (found != nullptr && found->search.limit == SearchLimit::kTime) {
-    found->notes.push_back("the time was over before the balance of the stages was looked at");
+    found->notes.push_back("the search had to end before the balance of the stages was looked at");
   } else if (found != nullptr) {
     for (std::string& note :
          BalanceNotes(problem, costs, {found->plan, found->prediction}, control)) {

@@ -64,7 +64,7 @@ TEST(ImportTorchtitanPlan, ComparesTheWidthsAndExpertsThatAFileNames) {
 TEST(ImportTorchtitanModel, ReadsTheSizesThatAFileNames) {
   const std::string text = R"(
 ARGS = TransformerModelArgs(
-    dim=4096, n_layers=32, n_heads=32, n_kv_heads=8, vocab_size=128256, hidden_dim=14336)
+    dim=4096, n_layers=32, n_heads=32, n_kv_heads=8, vocab_size=128256, hidden_dim=14336, head_dim=256)
 TRAINING = dict(seq_len=8192)
 )";
   ASSERT_OK_AND_ASSIGN(const TorchtitanModelImport import,
@@ -73,6 +73,7 @@ TRAINING = dict(seq_len=8192)
   EXPECT_EQ(layer.hidden_size(), 4096);
   EXPECT_EQ(layer.key_value_head_count(), 8);
   EXPECT_EQ(layer.feed_forward_size(), 14336);
+  EXPECT_EQ(layer.head_size(), 256);
   EXPECT_EQ(layer.sequence_length(), 8192);
   EXPECT_EQ(import.model.layer_runs(1).layer_count(), 32);
   EXPECT_THAT(ImportTorchtitanModel({"run.toml", "[job]\ndump_folder = \"./outputs\"\n"}, "", {}),

@@ -22,8 +22,9 @@ from parplan.torch.processes import preload, start_ranks
 
 # Ranks of all tests are forked from one process. Each would import pytest and this file by itself,
 # for a quarter of a second of a processor.
-preload("pytest", "torch_jobs", "transformers", *(f"transformers.models.{name}.modeling_{name}" for name in (
-    "llama", "gpt2", "bert", "vit", "qwen3", "qwen3_moe")))
+preload("pytest", "torch_jobs", "transformers",
+        *(f"transformers.models.{name}.modeling_{name}"
+          for name in ("llama", "gpt2", "bert", "vit", "qwen3", "qwen3_moe")))
 
 HIDDEN, HEADS, TOKENS, VOCABULARY, EXPERTS = 48, 12, 24, 96, 4
 PATIENCE = datetime.timedelta(seconds=300)

@@ -120,7 +120,8 @@ TEST(GpuTraining, ManyStepsOfSeveralGpusDoNotHang) {
   std::vector<Plan> plans = {PlanOf(model, 2, {4}, {tensor2}, kDevicePlanBatch, 2),
                              PlanOf(model, 2, {4}, {zero3}, kDevicePlanBatch, 2),
                              PlanOf(model, 2, {2, 2}, {Strategy()}, kDevicePlanBatch, 4)};
-  plans.push_back(PlanOf(model, 2, {4}, {Strategy{.data_parallel_degree = 2}}, kDevicePlanBatch, 2));
+  plans.push_back(
+      PlanOf(model, 2, {4}, {Strategy{.data_parallel_degree = 2}}, kDevicePlanBatch, 2));
   if (count >= 8) plans.push_back(PlanOf(model, 8, {2, 2}, {both}, kDevicePlanBatch, 4));
   const auto make_steps = [&](const Plan& plan, const ModelSpec& of, int step_count) {
     SCOPED_TRACE(PlanGist(plan));

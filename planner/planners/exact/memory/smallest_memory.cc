@@ -245,7 +245,7 @@ class MemorySearch {
     }
     for (const OptionMask& mask : masks) {
       // There can be one for each strategy. The first plan is made whatever the limits say, unless
-      // its tables of sums take long.
+      // the search has to end while its tables of sums are made.
       if (plan_.has_value() && !meter_.ShouldContinue()) return;
       const PipelineMemory memory(setting, mask, meter_.Worker());
       Bytes fits = best_ - Bytes::Of(1);
