@@ -65,4 +65,12 @@ int64_t UsableMemoryBytes() {
   return std::min(machine, ControlGroupBytes(ReadText("/proc/self/cgroup"), "/sys/fs/cgroup"));
 }
 
+int64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t total_pages = 0;
+  int64_t resident_pages = 0;
+  file >> total_pages >> resident_pages;
+  return file ? resident_pages * sysconf(_SC_PAGESIZE) : 0;
+}
+
 }  // namespace parplan

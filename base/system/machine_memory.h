@@ -1,5 +1,6 @@
-// How much memory this process may use. The server asks it when it starts, and lets searches have
-// half of it, at least `SearchPool::kMinSearchBytes`, unless its settings say otherwise.
+// How much memory this process may use, and has. The server asks it when it starts, and lets
+// searches have half of it, at least `SearchPool::kMinSearchBytes`, unless its settings say
+// otherwise.
 
 #ifndef PARPLAN_BASE_SYSTEM_MACHINE_MEMORY_H_
 #define PARPLAN_BASE_SYSTEM_MACHINE_MEMORY_H_
@@ -19,6 +20,10 @@ int64_t UsableMemoryBytes();
 // names in the folder `root` (/sys/fs/cgroup), and of the groups around them; the largest number if
 // there is none. For `UsableMemoryBytes` and tests.
 int64_t ControlGroupBytes(const std::string& groups, const std::string& root);
+
+// Returns the physical memory that this process has, in bytes; 0 if the system does not say. Reads
+// a file of /proc, in some 10 us.
+int64_t ResidentBytes();
 
 }  // namespace parplan
 

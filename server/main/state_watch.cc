@@ -5,10 +5,10 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/system/machine_memory.h"
 
 namespace parplan {
 namespace {
@@ -23,15 +23,6 @@ constexpr int64_t kTrimBytes = int64_t{8} << 20;
 // Looks that give memory back after such a change. With one alone, 100 MB that were still in use at
 // that look stayed: once they are free, the allocator keeps them, and the process does not change.
 constexpr int kTrimLooks = 6;
-
-// Returns the physical memory of this process; 0 if the system does not say.
-int64_t ResidentBytes() {
-  std::ifstream file("/proc/self/statm");
-  int64_t total_pages = 0;
-  int64_t resident_pages = 0;
-  file >> total_pages >> resident_pages;
-  return file ? resident_pages * sysconf(_SC_PAGESIZE) : 0;
-}
 
 }  // namespace
 

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <fstream>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -22,6 +21,7 @@
 #include "base/check.h"
 #include "base/service/listen/connection_ends.h"
 #include "base/system/clock.h"
+#include "base/system/machine_memory.h"
 
 namespace parplan {
 namespace {
@@ -45,15 +45,6 @@ constexpr int kMaxWaitMilliseconds = 1000;
 constexpr absl::Duration kMemoryLookInterval = absl::Milliseconds(50);
 // So that a burst of others does not end the connections of all idle clients at once.
 constexpr int kMaxEndedForMemory = 64;
-
-// Returns the physical memory of this process; 0 if the system does not say.
-int64_t ResidentBytes() {
-  std::ifstream file("/proc/self/statm");
-  int64_t total_pages = 0;
-  int64_t resident_pages = 0;
-  file >> total_pages >> resident_pages;
-  return file ? resident_pages * sysconf(_SC_PAGESIZE) : 0;
-}
 
 // Numbers of epoll that are no connections. Listeners follow at kFirstListener.
 constexpr uint64_t kWake = ~uint64_t{0};

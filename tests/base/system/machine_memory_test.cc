@@ -46,5 +46,12 @@ TEST(UsableMemoryBytes, IsSomeAndNotMoreThanAMachineHas) {
   EXPECT_LT(UsableMemoryBytes(), int64_t{1} << 50);
 }
 
+TEST(MachineMemory, AProcessHasWhatItTouches) {
+  const int64_t before = ResidentBytes();
+  const std::string touched(size_t{64} << 20, 'x');
+  EXPECT_GE(ResidentBytes(), before + (int64_t{48} << 20));
+  EXPECT_EQ(touched.back(), 'x');
+}
+
 }  // namespace
 }  // namespace parplan

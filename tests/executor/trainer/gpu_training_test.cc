@@ -103,7 +103,7 @@ ModelSpec WideLlama() {
       {{0, 1}, {1, 2}, {2, 1}}, Precision::kFp32, Optimizer::kAdam);
 }
 
-// As many steps as PARPLAN_GPU_STEPS says, by default 100; a tenth of them with large messages. A
+// Makes as many steps as PARPLAN_GPU_STEPS says, 100 by default, and a tenth with large messages. A
 // hang ends with the fabric's deadline.
 TEST(GpuTraining, ManyStepsOfSeveralGpusDoNotHang) {
   PARPLAN_GPUS_OR_SKIP(backend, GroupTransport::kNative);

@@ -144,9 +144,9 @@ absl::Status RunOn(RankOfJob& job, const PlanCase& c, std::barrier<>& meeting, C
   return absl::OkStatus();
 }
 
-// What a device does that NVIDIA does not document. NCCL records an event behind each operation; if
-// the record of an event holds up its hardware queue, only the 32 queues that the plugin asks for
-// are enough (docs/adr/0025-nccl-in-program-order.md).
+// The hardware queues of a device, and a property that NVIDIA does not document. NCCL records an
+// event behind each operation; if the record of an event holds up its hardware queue, only the 32
+// queues that the plugin asks for are enough (docs/adr/0025-nccl-in-program-order.md).
 struct Queues {
   int count = 8;
   bool records_block = false;
